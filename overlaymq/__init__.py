@@ -1,0 +1,1 @@
+"""overlaymq: publish and subscribe without a broker."""

@@ -1,0 +1,276 @@
+"""Configuration: one Struct per part, one TOML file, environment variables and keyword arguments.
+
+Every default cites its source or says that it is a guess. A wrong key or value raises ``ConfigError``
+naming the key and what was expected; nothing is ignored silently.
+
+Precedence, the strongest first: keyword arguments, ``OVERLAYMQ_<SECTION>_<KEY>`` environment variables,
+the TOML file, the defaults here. Topics are matched by pattern: an exact name first, then the pattern
+with the longest literal prefix before its ``*``.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+
+from overlaymq.errors import ConfigError
+
+Strategy = Literal["direct"]
+Reliability = Literal["best_effort", "fifo", "ordered", "replicated"]
+Flow = Literal["lossy", "patient", "lossless"]
+WhenFull = Literal["block", "drop_oldest", "drop_newest", "latest", "fail"]
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Seconds = Annotated[float, msgspec.Meta(gt=0)]
+
+DEFAULT_PORT = 7400
+KIB = 1024
+MIB = 1024 * KIB
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A section of the configuration file."""
+
+
+class PastryConfig(Part):
+    """The ring. Times in seconds."""
+
+    digit_bits: Literal[1, 2, 4, 8] = 4
+    """b: bits of a digit (Scribe JSAC II: typical value 4)."""
+    leaf_set_size: Annotated[int, msgspec.Meta(ge=2, multiple_of=2)] = 16
+    """l: leaf set size (Scribe JSAC II: typical value 16)."""
+    neighbourhood_size: Count = 32
+    """|M| = 2 * 2**b (Pastry Middleware 2001, by way of protocols.md 1.1)."""
+    heartbeat_every: Seconds = 5.0
+    """To the left neighbour. MSPastry uses 30 s; a guess for LANs, where repair should take seconds."""
+    probe_timeout: Seconds = 1.5
+    """T_o. MSPastry uses 3 s; a guess for LANs."""
+    probe_retries: Annotated[int, msgspec.Meta(ge=0)] = 2
+    """MSPastry: two retries before a node is declared faulty."""
+    ack_timeout_first: Seconds = 3.0
+    """Per-hop acknowledgement deadline before a round trip is known (FreePastry's default RTO)."""
+    ack_timeout_min: Seconds = 0.05
+    """Lower bound of the adaptive deadline (FreePastry: 50 ms)."""
+    reroutes: Count = 10
+    """FreePastry RapidRerouter MAX_RETRIES."""
+    join_retry: Seconds = 1.0
+    """First wait before a join request is sent again; doubles up to 60 s. FreePastry: 2 s."""
+    join_retry_max: Seconds = 60.0
+    """FreePastry's cap of that back-off."""
+    leaf_gossip_every: Seconds = 60.0
+    """Leaf set exchange with a random leaf (FreePastry: 60 s)."""
+    row_exchange_every: Seconds = 900.0
+    """Routing table maintenance (FreePastry: 15 min)."""
+    neighbour_check_every: Seconds = 300.0
+    """Neighbourhood set maintenance: a guess."""
+    heal_every: Seconds = 60.0
+    """Partition healing: try a once-known node. FreePastry: 300 s; shorter, a guess."""
+    heal_history: Count = 20
+    """How many lost nodes are remembered for healing (FreePastry: 20)."""
+    hole_patch_every: Seconds = 5.0
+    """Hole patching throttle per node (FreePastry: 5 s)."""
+    held_messages: Count = 10_000
+    """Messages kept while joining or while their owner's liveness is in doubt: a guess."""
+    random_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5
+    """epsilon of randomised routing for messages that ask for it (protocols.md 1.3)."""
+    seed_search_rows: Count = 10
+    """Rows used in the nearest-seed search (FreePastry pns_num_rows_to_use)."""
+
+
+class LinkConfig(Part):
+    """The transport. Sizes in bytes."""
+
+    frame_size: Count = 256 * KIB
+    """A loaded link grows its frames up to this (measured: larger ones carry little more)."""
+    max_frame: Count = 8 * MIB
+    """gRPC's receive cap; a larger frame is refused."""
+    control_queue: Count = 8 * MIB
+    """Bytes of control messages waiting on one link before the link is given up: a guess."""
+    data_queue: Count = 64 * MIB
+    """Bytes of batches waiting on one link before they are dropped and counted; credits keep it far
+    below this in practice: a guess."""
+    inbox: Count = 64 * MIB
+    """Bytes received and not yet taken by the node, over all links, before links are paused: a guess."""
+    connect_timeout: Seconds = 3.0
+    """Opening a link, handshake included: a guess."""
+    reconnect_min: Seconds = 0.2
+    """First wait before a broken link is dialled again; doubles: a guess."""
+    reconnect_max: Seconds = 5.0
+    """The cap of that back-off (peers.md 4.3)."""
+    idle_timeout: Seconds = 60.0
+    """A link nobody needs is closed after this silence: a guess."""
+    max_links: Count = 1024
+    """Links open at once; the least used goes first: a guess."""
+    keepalive: Seconds = 20.0
+    """HTTP/2 keepalive period (peers.md 4.3)."""
+    malformed_frames: Count = 64
+    """Malformed frames tolerated on one link before it is closed: a guess."""
+    grace: Seconds = 1.5
+    """How long shutdown may drain: a guess below the two seconds that Ctrl-C may take."""
+
+
+class DeliveryConfig(Part):
+    """Publishing and receiving. Sizes in bytes, times in seconds."""
+
+    window: Count = 4 * MIB
+    """Byte credits per (link, topic): a guess above bandwidth times scheduling delay of a busy host."""
+    patience: Seconds = 1.0
+    """How long a `patient` topic waits for a child without credit (design.md section 3)."""
+    run_bytes: Count = 64 * KIB
+    """A topic's open run is closed at this size: a guess a quarter of the frame."""
+    run_messages: Count = 1024
+    """And at this many messages: a guess."""
+    chunk: Count = 256 * KIB
+    """Larger payloads travel in chunks of this size (the frame size)."""
+    max_payload: Count = 64 * MIB
+    """Larger payloads raise PayloadTooLarge (issue: default 64 MiB)."""
+    chunk_timeout: Seconds = 10.0
+    """An incomplete large message becomes a Missed or a counted drop after this: a guess."""
+    reassembly: Count = 256 * MIB
+    """Bytes of incomplete large messages kept per node: a guess."""
+    buffer: Count = 10_000
+    """Messages a subscription holds before `when_full` applies: a guess."""
+    buffer_bytes: Count = 64 * MIB
+    """Bytes a subscription holds before `when_full` applies: a guess."""
+    event_buffer: Count = 1_000
+    """Events a subscription holds; the oldest go first and are counted: a guess."""
+    reorder_wait: Seconds = 0.5
+    """How long `fifo` holds what came after a gap before it announces the gap: a guess."""
+    history: Annotated[int, msgspec.Meta(ge=0)] = 1_000
+    """Messages a root keeps per topic for late joiners: a guess."""
+    history_bytes: Count = 4 * MIB
+    """And bytes: a guess."""
+
+
+class RendezvousConfig(Part):
+    """Descriptors and their replicas."""
+
+    replicas: Count = 5
+    """k: root state lives on the k closest nodes (Scribe JSAC III-B, k = 5)."""
+    max_topics: Count = 100_000
+    """Descriptors kept by one node: a guess."""
+    max_members: Count = 100_000
+    """Members one root keeps for one `direct` topic: a guess."""
+    answer_timeout: Seconds = 2.0
+    """A routed question is asked again after this: a guess."""
+    answer_tries: Count = 5
+    """And given up after so many: a guess."""
+    refresh_every: Seconds = 30.0
+    """Members refresh their registration (protocols.md 3.4 suggests 60 s for children)."""
+    expire_after: Seconds = 100.0
+    """And are forgotten after this silence: about three refreshes."""
+
+
+class TopicConfig(Part):
+    """How a topic is disseminated when nobody created it with other settings."""
+
+    strategy: Strategy = "direct"
+    reliability: Reliability = "best_effort"
+    flow: Flow = "patient"
+
+
+class AdminConfig(Part):
+    """The service that `overlaymq status` and `doctor` talk to."""
+
+    enabled: bool = True
+    listen: str = "127.0.0.1:0"
+    """Loopback by default: it tells everything and is not authenticated."""
+
+
+class NodeConfig(Part):
+    """Who this node is and where it listens."""
+
+    listen: str = "127.0.0.1:0"
+    advertise: str = ""
+    seeds: tuple[str, ...] = ()
+    key_file: str = ""
+    """Empty: an ephemeral key, so a new id each start."""
+    join_timeout: Seconds = 20.0
+    """How long entering `open_node` may take: a guess."""
+
+
+class Config(Part):
+    """The whole file."""
+
+    node: NodeConfig = NodeConfig()
+    pastry: PastryConfig = PastryConfig()
+    link: LinkConfig = LinkConfig()
+    delivery: DeliveryConfig = DeliveryConfig()
+    rendezvous: RendezvousConfig = RendezvousConfig()
+    admin: AdminConfig = AdminConfig()
+    defaults: TopicConfig = TopicConfig()
+    topics: dict[str, TopicConfig] = {}
+
+    def for_topic(self, name: str) -> TopicConfig:
+        """The settings of the best matching pattern, or the defaults."""
+        if name in self.topics:
+            return self.topics[name]
+        matching = [
+            pattern
+            for pattern in self.topics
+            if pattern.endswith("*") and name.startswith(pattern[:-1])
+        ]
+        return self.topics[max(matching, key=len)] if matching else self.defaults
+
+
+PartType = TypeVar("PartType", bound=Part)
+
+
+def convert(values: Mapping[str, Any], to: type[PartType], source: str) -> PartType:
+    """Check values against a Struct; errors name the key and what was expected."""
+    try:
+        return msgspec.convert(values, to, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{source}: {_explained(str(error))}") from None
+
+
+def _explained(message: str) -> str:
+    # msgspec writes "Expected `int` >= 1 - at `$.pastry.leaf_set_size`"; keys read better first.
+    text, _, where = message.partition(" - at `$")
+    key = where.rstrip("`").lstrip(".")
+    return f"{key}: {text[0].lower()}{text[1:]}" if key else text
+
+
+def load(
+    path: str | Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    **node: Any,
+) -> Config:
+    """Read a TOML file, then environment variables, then keyword arguments for ``[node]``."""
+    values: dict[str, Any] = {}
+    if path is not None:
+        values = _read(Path(path))
+    _overlay_environment(values, environment or {})
+    given = {key: value for key, value in node.items() if value is not None}
+    if given:
+        section = values.setdefault("node", {})
+        section.update(given)
+    return convert(values, Config, str(path) if path is not None else "configuration")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+
+
+def _overlay_environment(values: dict[str, Any], environment: Mapping[str, str]) -> None:
+    sections = {name for name in Config.__struct_fields__ if name != "topics"}
+    for variable in sorted(environment):
+        if not variable.startswith("OVERLAYMQ_"):
+            continue
+        section, _, key = variable.removeprefix("OVERLAYMQ_").lower().partition("_")
+        if section not in sections or not key:
+            known = ", ".join(f"OVERLAYMQ_{name.upper()}_<KEY>" for name in sorted(sections))
+            raise ConfigError(f"{variable}: not a setting; expected one of {known}")
+        text = environment[variable]
+        value: Any = tuple(filter(None, text.split(","))) if key == "seeds" else text
+        values.setdefault(section, {})[key] = value

@@ -1,0 +1,111 @@
+"""The strategy contract: how a topic's batches find its members.
+
+A strategy is one object per (node, topic), made when the node first has to do with the topic, as a
+subscriber, a publisher, a forwarder or the root. It is called by the node and **returns effects**; it
+never holds its host, reads no clock and keeps no callbacks. It sees a publication only as a ``Batch``
+and decides where it goes, never what is inside.
+
+What the node guarantees:
+
+- calls come one at a time; ``now`` never goes back;
+- ``root_changed`` is called before anything else, and whenever the owner of the topic's key changes as
+  far as this node can tell (only nodes near the key are told of changes far from them by routing);
+- ``deliver`` is called only at an active node that owns the key;
+- ``failed`` is called once for every peer verified dead, and for a broken link to a kept peer.
+
+What a strategy must do: return ``Deliver`` for a batch only while the node is a member and at most once
+per batch; return ``Notify(Sent)`` for each batch of this node's own once it is handed to links; announce
+``Ready`` once and again after a repair; keep every table that peers can grow bounded.
+
+``overlaymq.testing.check_strategy`` is the conformance suite; it runs on every strategy.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+import msgspec
+
+from overlaymq.events import Effect, Route
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from random import Random
+
+    from overlaymq.config import DeliveryConfig, RendezvousConfig
+    from overlaymq.core.reliability.upcalls import Upcalls
+    from overlaymq.events import Timer
+    from overlaymq.messages import Batch, Descriptor, Message, Peer
+
+Effects: TypeAlias = list[Effect | Route]
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What a strategy is given of its node, once."""
+
+    me: Peer
+    random: Random
+    rendezvous: RendezvousConfig
+    delivery: DeliveryConfig
+    upcalls: Upcalls
+
+
+class Strategy(ABC):
+    """See the module's text for the contract."""
+
+    name: ClassVar[str]
+
+    def __init__(self, descriptor: Descriptor, around: Surroundings) -> None:
+        self.descriptor = descriptor
+        self.around = around
+
+    @abstractmethod
+    def subscribe(self, last: int, now: float) -> Effects:
+        """This node becomes a member; ``last`` asks for that many recent messages."""
+
+    @abstractmethod
+    def unsubscribe(self, now: float) -> Effects:
+        """This node stops being a member."""
+
+    @abstractmethod
+    def publish(self, batch: Batch, now: float) -> Effects:
+        """Disseminate a batch of this node's own."""
+
+    @abstractmethod
+    def receive(self, peer: Peer, message: Message, now: float) -> Effects:
+        """A message about this topic came straight from a peer: a Batch, or one of the strategy's own."""
+
+    @abstractmethod
+    def deliver(self, message: Message, source: Peer, now: float) -> Effects:
+        """A routed message about this topic ended here, at the owner of its key."""
+
+    @abstractmethod
+    def root_changed(self, root: Peer | None, now: float) -> Effects:
+        """This node owns the key (root is me), or this neighbour does, or it is too far to know."""
+
+    @abstractmethod
+    def failed(self, peer: Peer, now: float) -> Effects:
+        """A peer is gone."""
+
+    @abstractmethod
+    def fired(self, timer: Timer, now: float) -> Effects:
+        """A timer of this strategy came back."""
+
+    @abstractmethod
+    def count_members(self, now: float) -> Effects:
+        """Answer with ``Notify(Members)``, now or when the root has told."""
+
+    def forward(self, message: Message, next_hop: Peer, now: float) -> tuple[bool, Effects]:
+        """A routed message about this topic passes through; False stops it here (Pastry's forward)."""
+        return True, []
+
+    @property
+    @abstractmethod
+    def kept(self) -> Collection[Peer]:
+        """The peers this topic needs open links to."""
+
+    @property
+    @abstractmethod
+    def idle(self) -> bool:
+        """Whether the node may forget this object: no member, no role, nothing pending."""

@@ -1,0 +1,296 @@
+"""Inputs and effects: the whole contract between the core and whatever drives it.
+
+A driver feeds one input at a time, ``node.handle(input, now)``, and performs the effects it gets back,
+in order. The core never waits, never reads a clock and never draws from global randomness, so the same
+inputs give the same effects, in the trio runtime and in the simulator.
+
+Timers are values: ``SetTimer`` hands one out, ``TimerFired`` hands it back. Nothing is cancelled; a
+timer that has gone stale is a no-op for the part that set it.
+
+Events are what an application may learn. They leave the core wrapped in ``Notify``.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from overlaymq.ids import Id
+from overlaymq.messages import Batch, Descriptor, Message, Peer
+
+
+class Timer(msgspec.Struct, frozen=True, gc=False):
+    """``part`` names who set it; ``subject`` and ``round`` let that part see whether it is stale."""
+
+    part: str
+    subject: int = 0
+    round: int = 0
+
+
+# --- Inputs ----------------------------------------------------------------------------------------
+
+
+class Received(msgspec.Struct, frozen=True, gc=False):
+    """A message from a peer whose identity the transport has proved."""
+
+    peer: Peer
+    message: Message
+
+
+class TimerFired(msgspec.Struct, frozen=True, gc=False):
+    """The delay of a timer has passed."""
+
+    timer: Timer
+
+
+class PeerFailed(msgspec.Struct, frozen=True, gc=False):
+    """The link to a peer broke or could not be opened: a reason to suspect it, not yet a death."""
+
+    peer: Peer
+    reason: str
+
+
+class Measured(msgspec.Struct, frozen=True, gc=False):
+    """The answer to ``Probe``: the round trip in seconds."""
+
+    peer: Peer
+    seconds: float
+
+
+class Join(msgspec.Struct, frozen=True, gc=False):
+    """Enter the overlay through one of these peers, or found one if there are none."""
+
+    seeds: tuple[Peer, ...]
+
+
+class Leave(msgspec.Struct, frozen=True, gc=False):
+    """Leave the overlay on purpose: tell the neighbours."""
+
+
+class OpenTopic(msgspec.Struct, frozen=True, gc=False):
+    """Learn a topic's descriptor, or create it; answered by ``TopicKnown`` or ``TopicFailed``."""
+
+    request: int
+    descriptor: Descriptor
+
+
+class Subscribe(msgspec.Struct, frozen=True, gc=False):
+    """This node becomes a member of the topic. ``last`` asks for that many recent messages."""
+
+    descriptor: Descriptor
+    last: int = 0
+
+
+class Unsubscribe(msgspec.Struct, frozen=True, gc=False):
+    """This node stops being a member."""
+
+    topic: Id
+
+
+class Publish(msgspec.Struct, frozen=True, gc=False):
+    """Disseminate a batch of this node's own publications."""
+
+    descriptor: Descriptor
+    batch: Batch
+
+
+class CountMembers(msgspec.Struct, frozen=True, gc=False):
+    """Ask how many members a topic has; answered by ``Members``."""
+
+    descriptor: Descriptor
+
+
+class Lookup(msgspec.Struct, frozen=True, gc=False):
+    """Find the node that owns a key; answered by ``Found``."""
+
+    request: int
+    key: Id
+
+
+class PingPeer(msgspec.Struct, frozen=True, gc=False):
+    """A round trip through the peer's core; answered by ``Ponged``."""
+
+    request: int
+    peer: Peer
+
+
+Command: TypeAlias = (
+    Join | Leave | OpenTopic | Subscribe | Unsubscribe | Publish | CountMembers | Lookup | PingPeer
+)
+Input: TypeAlias = Received | TimerFired | PeerFailed | Measured | Command
+
+
+# --- Events ----------------------------------------------------------------------------------------
+
+
+class Joined(msgspec.Struct, frozen=True, gc=False):
+    """This node is an active member of the ring."""
+
+
+class JoinRejected(msgspec.Struct, frozen=True, gc=False):
+    """This node may not join, and trying again will not help."""
+
+    reason: str
+
+
+class LeafsChanged(msgspec.Struct, frozen=True, gc=False):
+    """The leaf set is different now (the papers' newLeafs)."""
+
+    leaves: tuple[Peer, ...]
+
+
+class PeerDead(msgspec.Struct, frozen=True, gc=False):
+    """A peer was verified to have failed and was removed."""
+
+    peer: Peer
+
+
+class TopicKnown(msgspec.Struct, frozen=True, gc=False):
+    """The descriptor that holds for a topic."""
+
+    request: int
+    descriptor: Descriptor
+
+
+class TopicFailed(msgspec.Struct, frozen=True, gc=False):
+    """The topic's rendezvous node refused, or did not answer."""
+
+    request: int
+    reason: str
+
+
+class Ready(msgspec.Struct, frozen=True, gc=False):
+    """This node's subscription is connected: what is published from now on arrives."""
+
+    topic: Id
+
+
+class Members(msgspec.Struct, frozen=True, gc=False):
+    """How many members the topic's root counts."""
+
+    topic: Id
+    count: int
+
+
+class Sent(msgspec.Struct, frozen=True, gc=False):
+    """A batch of this node's own was handed to this many links."""
+
+    topic: Id
+    first: int
+    count: int
+    links: int
+
+
+class Found(msgspec.Struct, frozen=True, gc=False):
+    """The owner of a key that was looked up."""
+
+    request: int
+    owner: Peer
+    hops: int
+
+
+class Ponged(msgspec.Struct, frozen=True, gc=False):
+    """The peer's core answered."""
+
+    request: int
+
+
+class Missed(msgspec.Struct, frozen=True, gc=False):
+    """Messages ``first`` to ``last`` of an origin were published and will not arrive."""
+
+    topic: Id
+    origin: Id
+    first: int
+    last: int
+
+
+class Lagged(msgspec.Struct, frozen=True, gc=False):
+    """This subscription or this node's share upstream was too slow: so many messages were dropped."""
+
+    topic: Id
+    dropped: int
+
+
+class ParentLost(msgspec.Struct, frozen=True, gc=False):
+    """The node that fed this subscription failed; repair is under way."""
+
+    topic: Id
+    peer: Peer
+
+
+class Repaired(msgspec.Struct, frozen=True, gc=False):
+    """The subscription is fed again."""
+
+    topic: Id
+    peer: Peer
+
+
+class Dropped(msgspec.Struct, frozen=True, gc=False):
+    """The core discarded something; the driver counts it under the reason."""
+
+    reason: str
+    messages: int = 1
+
+
+SubscriptionEvent: TypeAlias = Ready | Missed | Lagged | ParentLost | Repaired
+Event: TypeAlias = (
+    Joined
+    | JoinRejected
+    | LeafsChanged
+    | PeerDead
+    | TopicKnown
+    | TopicFailed
+    | Members
+    | Sent
+    | Found
+    | Ponged
+    | Dropped
+    | SubscriptionEvent
+)
+
+
+# --- Effects ---------------------------------------------------------------------------------------
+
+
+class Send(msgspec.Struct, frozen=True, gc=False):
+    """Give a message to a peer. It may be lost; a broken link comes back as ``PeerFailed``."""
+
+    peer: Peer
+    message: Message
+
+
+class SetTimer(msgspec.Struct, frozen=True, gc=False):
+    """Hand the timer back after this many seconds."""
+
+    timer: Timer
+    delay: float
+
+
+class Deliver(msgspec.Struct, frozen=True, gc=False):
+    """Give a batch to this node's subscriptions on its topic."""
+
+    batch: Batch
+
+
+class Notify(msgspec.Struct, frozen=True, gc=False):
+    """Tell the application."""
+
+    event: Event
+
+
+class Probe(msgspec.Struct, frozen=True, gc=False):
+    """Measure the distance to a peer; the answer is ``Measured`` or ``PeerFailed``."""
+
+    peer: Peer
+
+
+class Route(msgspec.Struct, frozen=True, gc=False):
+    """Only inside the core: a strategy or the topics ask Pastry to route a message to a key."""
+
+    key: Id
+    message: Message
+    randomize: bool = False
+
+
+Effect: TypeAlias = Send | SetTimer | Deliver | Notify | Probe

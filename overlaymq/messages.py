@@ -1,0 +1,353 @@
+"""The closed vocabulary that travels between nodes.
+
+Each control message is a frozen Struct whose name and fields equal those of a protobuf message in
+``protos/overlaymq/v1``; ``transport/codec.py`` maps between the two with one piece of code, and a test
+proves that every Struct has its twin. The core and the simulator pass these objects by reference.
+
+A sender's identity is never a field that it fills in about itself: the link has proved it, and the
+driver hands it over beside the message (``Received.peer``). ``Peer`` fields inside messages are hearsay
+until a link to that peer has been opened.
+
+``Batch`` is the data plane: consecutive publications of one origin on one topic. Its body is opaque to
+everything between the publisher and the subscriber; see docs/architecture.md.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from overlaymq.ids import Id
+
+
+class Peer(msgspec.Struct, frozen=True, gc=False):
+    """How to reach a node. A restarted node has a larger incarnation."""
+
+    id: Id
+    address: str
+    incarnation: int = 0
+
+
+# --- Pastry ----------------------------------------------------------------------------------------
+
+
+class Row(msgspec.Struct, frozen=True, gc=False):
+    """One routing table row, or what is known of it."""
+
+    number: int
+    entries: tuple[Peer, ...] = ()
+
+
+class Routed(msgspec.Struct, frozen=True, gc=False):
+    """A message on its way to the node closest to ``key``; ``serial`` is the last hop's, for its ack."""
+
+    key: Id
+    source: Peer
+    serial: int
+    hops: int
+    body: Message
+    randomize: bool = False
+
+
+class RoutedAck(msgspec.Struct, frozen=True, gc=False):
+    """The next hop has accepted (not delivered) a routed message."""
+
+    serial: int
+
+
+class JoinRequest(msgspec.Struct, frozen=True, gc=False):
+    """Routed to the joiner's own id; collects routing table rows on its way."""
+
+    joiner: Peer
+    rows: tuple[Row, ...] = ()
+
+
+class JoinReply(msgspec.Struct, frozen=True, gc=False):
+    """From the node closest to the joiner: the collected rows and its own leaf set."""
+
+    rows: tuple[Row, ...] = ()
+    leaves: tuple[Peer, ...] = ()
+
+
+class JoinRefused(msgspec.Struct, frozen=True, gc=False):
+    """Why the joiner may not enter: its id is live somewhere else, or the node is not ready."""
+
+    reason: str
+    fatal: bool = False
+
+
+class StateRequest(msgspec.Struct, frozen=True, gc=False):
+    """Ask for parts of a node's state. ``deepest`` asks how many rows are populated."""
+
+    serial: int
+    rows: tuple[int, ...] = ()
+    leaves: bool = False
+    neighbours: bool = False
+
+
+class StateReply(msgspec.Struct, frozen=True, gc=False):
+    """What was asked for; ``depth`` is the number of populated rows."""
+
+    serial: int
+    depth: int = 0
+    rows: tuple[Row, ...] = ()
+    leaves: tuple[Peer, ...] = ()
+    neighbours: tuple[Peer, ...] = ()
+
+
+class LeafProbe(msgspec.Struct, frozen=True, gc=False):
+    """Are you there, and who is near you? Carries what the sender believes (MSPastry LS-PROBE)."""
+
+    leaves: tuple[Peer, ...] = ()
+    failed: tuple[Id, ...] = ()
+
+
+class LeafProbeReply(msgspec.Struct, frozen=True, gc=False):
+    """The answer, with the answerer's beliefs."""
+
+    leaves: tuple[Peer, ...] = ()
+    failed: tuple[Id, ...] = ()
+    active: bool = True
+
+
+class Heartbeat(msgspec.Struct, frozen=True, gc=False):
+    """I am alive. Any other message says so too, so this is sent only over silent links."""
+
+
+class Announce(msgspec.Struct, frozen=True, gc=False):
+    """I am active now. Rows that the receiver may take entries from."""
+
+    rows: tuple[Row, ...] = ()
+
+
+class SlotRequest(msgspec.Struct, frozen=True, gc=False):
+    """Lazy repair: who do you know for this routing table slot?"""
+
+    row: int
+    column: int
+
+
+class SlotReply(msgspec.Struct, frozen=True, gc=False):
+    """The entry of that slot, if there is one."""
+
+    row: int
+    column: int
+    entry: Peer | None = None
+
+
+class RowOffer(msgspec.Struct, frozen=True, gc=False):
+    """Here is a row of mine (hole patching and periodic exchange); ``reply`` asks for yours."""
+
+    row: Row
+    reply: bool = False
+
+
+class Distance(msgspec.Struct, frozen=True, gc=False):
+    """I measured this round trip to you, so you need not (MSPastry's symmetric probes)."""
+
+    seconds: float
+
+
+class Departing(msgspec.Struct, frozen=True, gc=False):
+    """I leave on purpose; my leaf set may help you close the gap."""
+
+    leaves: tuple[Peer, ...] = ()
+
+
+class LookupRequest(msgspec.Struct, frozen=True, gc=False):
+    """Who owns this key? Routed to it."""
+
+    request: int
+
+
+class LookupReply(msgspec.Struct, frozen=True, gc=False):
+    """I do; it took this many hops."""
+
+    request: int
+    key: Id
+    hops: int
+
+
+class Ping(msgspec.Struct, frozen=True, gc=False):
+    """A round trip through both cores (the transport's own probes stop at its I/O thread)."""
+
+    request: int
+
+
+class Pong(msgspec.Struct, frozen=True, gc=False):
+    """The way back."""
+
+    request: int
+
+
+# --- Topics ----------------------------------------------------------------------------------------
+
+
+class Descriptor(msgspec.Struct, frozen=True, gc=False):
+    """What all nodes agree on about a topic. ``key`` is where its root is: the topic id, or the
+    creator's node id for a creator-rooted topic."""
+
+    id: Id
+    name: str
+    creator: str
+    key: Id
+    strategy: str
+    reliability: str
+    flow: str
+    explicit: bool = False
+    epoch: int = 0
+
+
+class TopicOpen(msgspec.Struct, frozen=True, gc=False):
+    """Routed to the topic id: store this descriptor if there is none, and tell me which holds."""
+
+    request: int
+    descriptor: Descriptor
+
+
+class TopicOpened(msgspec.Struct, frozen=True, gc=False):
+    """The descriptor that holds, or why there is none."""
+
+    request: int
+    descriptor: Descriptor | None = None
+    refused: str = ""
+
+
+class TopicReplica(msgspec.Struct, frozen=True, gc=False):
+    """A copy of a descriptor for one of the k closest nodes to the topic id."""
+
+    descriptor: Descriptor
+
+
+# --- Strategies ------------------------------------------------------------------------------------
+
+
+class Register(msgspec.Struct, frozen=True, gc=False):
+    """direct: add this member at the topic's root. Refreshed, or it expires. ``last`` asks for history."""
+
+    topic: Id
+    member: Peer
+    descriptor: Descriptor
+    last: int = 0
+
+
+class Registered(msgspec.Struct, frozen=True, gc=False):
+    """direct: the root has you; it has this many members now."""
+
+    topic: Id
+    members: int
+
+
+class Unregister(msgspec.Struct, frozen=True, gc=False):
+    """direct: forget me."""
+
+    topic: Id
+
+
+class RootQuery(msgspec.Struct, frozen=True, gc=False):
+    """Routed to a topic's key by a publisher that wants to know the root's address."""
+
+    topic: Id
+    descriptor: Descriptor
+
+
+class RootIs(msgspec.Struct, frozen=True, gc=False):
+    """The topic's root, as the sender knows it, and how many members it counts."""
+
+    topic: Id
+    root: Peer
+    members: int
+
+
+class Handover(msgspec.Struct, frozen=True, gc=False):
+    """direct: you are closer to the key than I am; here is what I know."""
+
+    descriptor: Descriptor
+    members: tuple[Peer, ...] = ()
+
+
+# --- Data ------------------------------------------------------------------------------------------
+
+
+class Batch(msgspec.Struct, gc=False):
+    """Consecutive publications of one origin on one topic: ``count`` messages from sequence ``first``.
+
+    A message's id is (origin, epoch, sequence). ``published_at`` is the origin's wall clock, in
+    nanoseconds, when it opened the run. A payload above the chunk size travels as ``chunks`` batches of
+    one sequence number. ``wire`` caches the encoded form of one hop, for fan-out.
+    """
+
+    topic: Id
+    origin: Id
+    epoch: int
+    first: int
+    count: int
+    body: bytes
+    published_at: int = 0
+    hop: int = 0
+    root_sequence: int = 0
+    chunk: int = 0
+    chunks: int = 1
+    wire: bytes | None = None
+
+    @property
+    def size(self) -> int:
+        """What this batch counts for in bounds and credits: its bytes and a little for the header."""
+        return len(self.body) + 64
+
+    @property
+    def last(self) -> int:
+        """The sequence number of its last message."""
+        return self.first + self.count - 1
+
+
+class Skipped(msgspec.Struct, frozen=True, gc=False):
+    """Sent ahead of the next batch to a child that was too slow: this much of its share was dropped."""
+
+    topic: Id
+    messages: int
+    bytes: int
+
+
+class Credit(msgspec.Struct, frozen=True, gc=False):
+    """Flow control between two drivers: ``total`` bytes of a topic are consumed since the link opened."""
+
+    topic: Id
+    total: int
+
+
+Message: TypeAlias = (
+    Routed
+    | RoutedAck
+    | JoinRequest
+    | JoinReply
+    | JoinRefused
+    | StateRequest
+    | StateReply
+    | LeafProbe
+    | LeafProbeReply
+    | Heartbeat
+    | Announce
+    | SlotRequest
+    | SlotReply
+    | RowOffer
+    | Distance
+    | Departing
+    | LookupRequest
+    | LookupReply
+    | Ping
+    | Pong
+    | TopicOpen
+    | TopicOpened
+    | TopicReplica
+    | Register
+    | Registered
+    | Unregister
+    | RootQuery
+    | RootIs
+    | Handover
+    | Skipped
+    | Credit
+    | Batch
+)
