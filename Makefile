@@ -1,0 +1,72 @@
+# Everything runs in .venv, which is made on first use from Python 3.11+ alone.
+# A stamp file stands for each set of packages, so that the demo never waits for the tests' tools.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
+INSTALL := $(PIP) install --constraint constraints.txt
+EDITABLE := $(INSTALL) --no-build-isolation --editable
+MYPY_TARGETS := $(wildcard overlaymq tests benchmarks examples protos/generate.py)
+
+.DEFAULT_GOAL := help
+.PHONY: help test lint unit live demo bench protos clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+test: lint unit ## lint, types and tests
+
+lint: $(VENV)/.dev ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy $(MYPY_TARGETS)
+
+unit: $(VENV)/.dev
+	$(BIN)/python -m pytest
+
+live: $(VENV)/.dev ## the long runs over several real processes
+	$(BIN)/python -m pytest -m live --timeout 900
+
+demo: $(VENV)/.core ## see nodes find each other and a topic delivered
+	$(BIN)/python -m overlaymq.demo
+
+bench: $(VENV)/.peers ## compare fan-out with other systems, then a busy application
+	$(BIN)/python -m benchmarks.fanout
+	$(BIN)/python -m benchmarks.busy_application
+
+protos: $(VENV)/.dev ## regenerate the protobuf code
+	$(BIN)/python protos/generate.py
+
+clean: ## remove the environment and all caches
+	rm -rf $(VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "overlaymq needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3 ..." >&2; \
+	  exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	  echo "Python's venv module is missing: install the package python3-venv" \
+	    "(Debian, Ubuntu: apt install python3-venv)" >&2; \
+	  exit 1; }
+	@rm -rf $(VENV)
+	@echo "making $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.core: $(VENV)/.made pyproject.toml constraints.txt
+	@echo "installing overlaymq into $(VENV)"
+	@$(INSTALL) setuptools
+	@$(EDITABLE) .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	@echo "installing the development tools"
+	@$(EDITABLE) '.[dev]'
+	@touch $@
+
+$(VENV)/.peers: $(VENV)/.core
+	@echo "installing the systems to compare with"
+	@$(EDITABLE) '.[peers]'
+	@touch $@
