@@ -1,0 +1,139 @@
+from overlaymq.transport._pb.overlaymq.v1 import data_pb2 as _data_pb2
+from overlaymq.transport._pb.overlaymq.v1 import pastry_pb2 as _pastry_pb2
+from overlaymq.transport._pb.overlaymq.v1 import strategy_pb2 as _strategy_pb2
+from overlaymq.transport._pb.overlaymq.v1 import topics_pb2 as _topics_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Hello(_message.Message):
+    __slots__ = ("version", "id", "public_key", "incarnation", "address", "signature", "token")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    PUBLIC_KEY_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    id: bytes
+    public_key: bytes
+    incarnation: int
+    address: str
+    signature: bytes
+    token: bytes
+    def __init__(self, version: _Optional[int] = ..., id: _Optional[bytes] = ..., public_key: _Optional[bytes] = ..., incarnation: _Optional[int] = ..., address: _Optional[str] = ..., signature: _Optional[bytes] = ..., token: _Optional[bytes] = ...) -> None: ...
+
+class ControlFrame(_message.Message):
+    __slots__ = ("envelopes", "pings", "pongs", "goodbye")
+    ENVELOPES_FIELD_NUMBER: _ClassVar[int]
+    PINGS_FIELD_NUMBER: _ClassVar[int]
+    PONGS_FIELD_NUMBER: _ClassVar[int]
+    GOODBYE_FIELD_NUMBER: _ClassVar[int]
+    envelopes: _containers.RepeatedScalarFieldContainer[bytes]
+    pings: _containers.RepeatedScalarFieldContainer[int]
+    pongs: _containers.RepeatedScalarFieldContainer[int]
+    goodbye: Goodbye
+    def __init__(self, envelopes: _Optional[_Iterable[bytes]] = ..., pings: _Optional[_Iterable[int]] = ..., pongs: _Optional[_Iterable[int]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ...) -> None: ...
+
+class Goodbye(_message.Message):
+    __slots__ = ("reason", "refused")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    refused: bool
+    def __init__(self, reason: _Optional[str] = ..., refused: bool = ...) -> None: ...
+
+class DataFrame(_message.Message):
+    __slots__ = ("batches",)
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    batches: _containers.RepeatedCompositeFieldContainer[_data_pb2.Batch]
+    def __init__(self, batches: _Optional[_Iterable[_Union[_data_pb2.Batch, _Mapping]]] = ...) -> None: ...
+
+class Routed(_message.Message):
+    __slots__ = ("key", "source", "serial", "hops", "body", "randomize")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    SERIAL_FIELD_NUMBER: _ClassVar[int]
+    HOPS_FIELD_NUMBER: _ClassVar[int]
+    BODY_FIELD_NUMBER: _ClassVar[int]
+    RANDOMIZE_FIELD_NUMBER: _ClassVar[int]
+    key: bytes
+    source: _pastry_pb2.Peer
+    serial: int
+    hops: int
+    body: Envelope
+    randomize: bool
+    def __init__(self, key: _Optional[bytes] = ..., source: _Optional[_Union[_pastry_pb2.Peer, _Mapping]] = ..., serial: _Optional[int] = ..., hops: _Optional[int] = ..., body: _Optional[_Union[Envelope, _Mapping]] = ..., randomize: bool = ...) -> None: ...
+
+class Envelope(_message.Message):
+    __slots__ = ("routed", "routed_ack", "join_request", "join_reply", "join_refused", "state_request", "state_reply", "leaf_probe", "leaf_probe_reply", "heartbeat", "announce", "slot_request", "slot_reply", "row_offer", "distance", "departing", "lookup_request", "lookup_reply", "ping", "pong", "topic_open", "topic_opened", "topic_replica", "register", "registered", "unregister", "root_query", "root_is", "handover", "skipped", "credit", "batch")
+    ROUTED_FIELD_NUMBER: _ClassVar[int]
+    ROUTED_ACK_FIELD_NUMBER: _ClassVar[int]
+    JOIN_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    JOIN_REPLY_FIELD_NUMBER: _ClassVar[int]
+    JOIN_REFUSED_FIELD_NUMBER: _ClassVar[int]
+    STATE_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    STATE_REPLY_FIELD_NUMBER: _ClassVar[int]
+    LEAF_PROBE_FIELD_NUMBER: _ClassVar[int]
+    LEAF_PROBE_REPLY_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    ANNOUNCE_FIELD_NUMBER: _ClassVar[int]
+    SLOT_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    SLOT_REPLY_FIELD_NUMBER: _ClassVar[int]
+    ROW_OFFER_FIELD_NUMBER: _ClassVar[int]
+    DISTANCE_FIELD_NUMBER: _ClassVar[int]
+    DEPARTING_FIELD_NUMBER: _ClassVar[int]
+    LOOKUP_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    LOOKUP_REPLY_FIELD_NUMBER: _ClassVar[int]
+    PING_FIELD_NUMBER: _ClassVar[int]
+    PONG_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_OPEN_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_OPENED_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_REPLICA_FIELD_NUMBER: _ClassVar[int]
+    REGISTER_FIELD_NUMBER: _ClassVar[int]
+    REGISTERED_FIELD_NUMBER: _ClassVar[int]
+    UNREGISTER_FIELD_NUMBER: _ClassVar[int]
+    ROOT_QUERY_FIELD_NUMBER: _ClassVar[int]
+    ROOT_IS_FIELD_NUMBER: _ClassVar[int]
+    HANDOVER_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    routed: Routed
+    routed_ack: _pastry_pb2.RoutedAck
+    join_request: _pastry_pb2.JoinRequest
+    join_reply: _pastry_pb2.JoinReply
+    join_refused: _pastry_pb2.JoinRefused
+    state_request: _pastry_pb2.StateRequest
+    state_reply: _pastry_pb2.StateReply
+    leaf_probe: _pastry_pb2.LeafProbe
+    leaf_probe_reply: _pastry_pb2.LeafProbeReply
+    heartbeat: _pastry_pb2.Heartbeat
+    announce: _pastry_pb2.Announce
+    slot_request: _pastry_pb2.SlotRequest
+    slot_reply: _pastry_pb2.SlotReply
+    row_offer: _pastry_pb2.RowOffer
+    distance: _pastry_pb2.Distance
+    departing: _pastry_pb2.Departing
+    lookup_request: _pastry_pb2.LookupRequest
+    lookup_reply: _pastry_pb2.LookupReply
+    ping: _pastry_pb2.Ping
+    pong: _pastry_pb2.Pong
+    topic_open: _topics_pb2.TopicOpen
+    topic_opened: _topics_pb2.TopicOpened
+    topic_replica: _topics_pb2.TopicReplica
+    register: _strategy_pb2.Register
+    registered: _strategy_pb2.Registered
+    unregister: _strategy_pb2.Unregister
+    root_query: _strategy_pb2.RootQuery
+    root_is: _strategy_pb2.RootIs
+    handover: _strategy_pb2.Handover
+    skipped: _data_pb2.Skipped
+    credit: _data_pb2.Credit
+    batch: _data_pb2.Batch
+    def __init__(self, routed: _Optional[_Union[Routed, _Mapping]] = ..., routed_ack: _Optional[_Union[_pastry_pb2.RoutedAck, _Mapping]] = ..., join_request: _Optional[_Union[_pastry_pb2.JoinRequest, _Mapping]] = ..., join_reply: _Optional[_Union[_pastry_pb2.JoinReply, _Mapping]] = ..., join_refused: _Optional[_Union[_pastry_pb2.JoinRefused, _Mapping]] = ..., state_request: _Optional[_Union[_pastry_pb2.StateRequest, _Mapping]] = ..., state_reply: _Optional[_Union[_pastry_pb2.StateReply, _Mapping]] = ..., leaf_probe: _Optional[_Union[_pastry_pb2.LeafProbe, _Mapping]] = ..., leaf_probe_reply: _Optional[_Union[_pastry_pb2.LeafProbeReply, _Mapping]] = ..., heartbeat: _Optional[_Union[_pastry_pb2.Heartbeat, _Mapping]] = ..., announce: _Optional[_Union[_pastry_pb2.Announce, _Mapping]] = ..., slot_request: _Optional[_Union[_pastry_pb2.SlotRequest, _Mapping]] = ..., slot_reply: _Optional[_Union[_pastry_pb2.SlotReply, _Mapping]] = ..., row_offer: _Optional[_Union[_pastry_pb2.RowOffer, _Mapping]] = ..., distance: _Optional[_Union[_pastry_pb2.Distance, _Mapping]] = ..., departing: _Optional[_Union[_pastry_pb2.Departing, _Mapping]] = ..., lookup_request: _Optional[_Union[_pastry_pb2.LookupRequest, _Mapping]] = ..., lookup_reply: _Optional[_Union[_pastry_pb2.LookupReply, _Mapping]] = ..., ping: _Optional[_Union[_pastry_pb2.Ping, _Mapping]] = ..., pong: _Optional[_Union[_pastry_pb2.Pong, _Mapping]] = ..., topic_open: _Optional[_Union[_topics_pb2.TopicOpen, _Mapping]] = ..., topic_opened: _Optional[_Union[_topics_pb2.TopicOpened, _Mapping]] = ..., topic_replica: _Optional[_Union[_topics_pb2.TopicReplica, _Mapping]] = ..., register: _Optional[_Union[_strategy_pb2.Register, _Mapping]] = ..., registered: _Optional[_Union[_strategy_pb2.Registered, _Mapping]] = ..., unregister: _Optional[_Union[_strategy_pb2.Unregister, _Mapping]] = ..., root_query: _Optional[_Union[_strategy_pb2.RootQuery, _Mapping]] = ..., root_is: _Optional[_Union[_strategy_pb2.RootIs, _Mapping]] = ..., handover: _Optional[_Union[_strategy_pb2.Handover, _Mapping]] = ..., skipped: _Optional[_Union[_data_pb2.Skipped, _Mapping]] = ..., credit: _Optional[_Union[_data_pb2.Credit, _Mapping]] = ..., batch: _Optional[_Union[_data_pb2.Batch, _Mapping]] = ...) -> None: ...
