@@ -36,7 +36,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """A section of the configuration file."""
 
 
-class PastryConfig(Part):
+class PastryConfig(Part, frozen=True):
     """The ring. Times in seconds."""
 
     digit_bits: Literal[1, 2, 4, 8] = 4
@@ -81,7 +81,7 @@ class PastryConfig(Part):
     """Rows used in the nearest-seed search (FreePastry pns_num_rows_to_use)."""
 
 
-class LinkConfig(Part):
+class LinkConfig(Part, frozen=True):
     """The transport. Sizes in bytes."""
 
     frame_size: Count = 256 * KIB
@@ -113,7 +113,7 @@ class LinkConfig(Part):
     """How long shutdown may drain: a guess below the two seconds that Ctrl-C may take."""
 
 
-class DeliveryConfig(Part):
+class DeliveryConfig(Part, frozen=True):
     """Publishing and receiving. Sizes in bytes, times in seconds."""
 
     window: Count = 4 * MIB
@@ -146,7 +146,7 @@ class DeliveryConfig(Part):
     """And bytes: a guess."""
 
 
-class RendezvousConfig(Part):
+class RendezvousConfig(Part, frozen=True):
     """Descriptors and their replicas."""
 
     replicas: Count = 5
@@ -165,7 +165,7 @@ class RendezvousConfig(Part):
     """And are forgotten after this silence: about three refreshes."""
 
 
-class TopicConfig(Part):
+class TopicConfig(Part, frozen=True):
     """How a topic is disseminated when nobody created it with other settings."""
 
     strategy: Strategy = "direct"
@@ -173,7 +173,7 @@ class TopicConfig(Part):
     flow: Flow = "patient"
 
 
-class AdminConfig(Part):
+class AdminConfig(Part, frozen=True):
     """The service that `overlaymq status` and `doctor` talk to."""
 
     enabled: bool = True
@@ -181,7 +181,7 @@ class AdminConfig(Part):
     """Loopback by default: it tells everything and is not authenticated."""
 
 
-class NodeConfig(Part):
+class NodeConfig(Part, frozen=True):
     """Who this node is and where it listens."""
 
     listen: str = "127.0.0.1:0"
@@ -193,7 +193,7 @@ class NodeConfig(Part):
     """How long entering `open_node` may take: a guess."""
 
 
-class Config(Part):
+class Config(Part, frozen=True):
     """The whole file."""
 
     node: NodeConfig = NodeConfig()

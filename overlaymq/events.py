@@ -180,6 +180,7 @@ class Sent(msgspec.Struct, frozen=True, gc=False):
     first: int
     count: int
     links: int
+    chunk: int = 0
 
 
 class Found(msgspec.Struct, frozen=True, gc=False):

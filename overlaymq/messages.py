@@ -275,7 +275,8 @@ class Batch(msgspec.Struct, gc=False):
 
     A message's id is (origin, epoch, sequence). ``published_at`` is the origin's wall clock, in
     nanoseconds, when it opened the run. A payload above the chunk size travels as ``chunks`` batches of
-    one sequence number. ``wire`` caches the encoded form of one hop, for fan-out.
+    one sequence number. The first ``skip`` messages are not for the receiver (a replay cut inside a
+    batch). ``wire`` caches the encoded form of one hop, for fan-out.
     """
 
     topic: Id
@@ -289,6 +290,7 @@ class Batch(msgspec.Struct, gc=False):
     root_sequence: int = 0
     chunk: int = 0
     chunks: int = 1
+    skip: int = 0
     wire: bytes | None = None
 
     @property

@@ -29,3 +29,34 @@ class Upcalls(msgspec.Struct):
     on_forward: OnForward | None = None
     on_join: OnJoin | None = None
     on_fault: OnFault | None = None
+
+
+def contained(upcalls: Upcalls, errors: list[str]) -> Upcalls:
+    """The same upcalls, with what they raise noted instead of raised."""
+
+    def on_forward(batch: Batch) -> Batch | None:
+        try:
+            return upcalls.on_forward(batch) if upcalls.on_forward else batch
+        except Exception as error:  # noqa: BLE001 - user code may raise anything; the node goes on
+            errors.append(f"on_forward: {error!r}")
+            return batch
+
+    def on_join(peer: Peer) -> None:
+        try:
+            if upcalls.on_join:
+                upcalls.on_join(peer)
+        except Exception as error:  # noqa: BLE001 - user code may raise anything; the node goes on
+            errors.append(f"on_join: {error!r}")
+
+    def on_fault(peer: Peer) -> None:
+        try:
+            if upcalls.on_fault:
+                upcalls.on_fault(peer)
+        except Exception as error:  # noqa: BLE001 - user code may raise anything; the node goes on
+            errors.append(f"on_fault: {error!r}")
+
+    return Upcalls(
+        on_forward if upcalls.on_forward else None,
+        on_join if upcalls.on_join else None,
+        on_fault if upcalls.on_fault else None,
+    )

@@ -1,0 +1,244 @@
+"""Flow control: byte credits per (link, topic).
+
+A sender may have ``window`` bytes of a topic on a link that the receiver has not consumed. The receiver
+has consumed a batch once it has nowhere left to go: every child has credit for it, every local
+subscription has taken it into its buffer, or the topic's flow mode gave it up. So a stopped subscriber
+holds back the credit of exactly its own topic, link by link, up to the publisher; nothing is queued
+anywhere beyond one window per link and topic, and other topics never notice.
+
+What a child without credit means is the topic's ``flow``:
+
+- ``lossy``: its share is dropped at once;
+- ``patient``: its share waits for ``patience``, then what waits is dropped, and so is what follows until
+  there is credit again;
+- ``lossless``: its share waits.
+
+What was dropped is counted and announced to the child (``Skipped``) ahead of the next batch it gets.
+
+A ``Transit`` is one batch passing through this node; it counts the sinks that still hold it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from overlaymq.messages import Batch, Credit, Peer, Skipped
+
+if TYPE_CHECKING:
+    from overlaymq.ids import Id
+
+GRANT_SHARE = 4
+"""Credit is returned when this share of the window is consumed: a guess that keeps grants rare."""
+
+Sendable = Batch | Skipped
+
+
+class Transit:
+    """One batch on its way through this node. ``peer`` is None for this node's own publications."""
+
+    __slots__ = ("peer", "pending", "size", "topic")
+
+    def __init__(self, peer: Peer | None, topic: Id, size: int) -> None:
+        self.peer = peer
+        self.topic = topic
+        self.size = size
+        self.pending = 0
+
+
+class _Outgoing:
+    """What one peer may still be sent of one topic, and what waits for that."""
+
+    __slots__ = ("acknowledged", "blocked_since", "queue", "sent", "skipped", "skipped_bytes")
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.acknowledged = 0
+        self.queue: deque[tuple[Batch, Transit]] = deque()
+        self.blocked_since: float | None = None
+        self.skipped = 0
+        self.skipped_bytes = 0
+
+
+class _Incoming:
+    """What one peer has sent of one topic, and how much of it is consumed."""
+
+    __slots__ = ("consumed", "granted", "received")
+
+    def __init__(self) -> None:
+        self.received = 0
+        self.consumed = 0
+        self.granted = 0
+
+
+class Flow:
+    """The credit accounts of one node. Pure: the driver sends what the methods return."""
+
+    def __init__(self, window: int, patience: float) -> None:
+        self._window = window
+        self._patience = patience
+        self._outgoing: dict[tuple[Id, Id], _Outgoing] = {}
+        self._incoming: dict[tuple[Id, Id], _Incoming] = {}
+        self._blocked: dict[tuple[Id, Id], None] = {}
+        self.released: list[Transit] = []
+        """Transits that no sink holds any more; the driver takes them."""
+        self.skipped = 0
+        """Messages dropped because a child was too slow."""
+
+    # --- sending ---
+
+    def offer(
+        self, peer: Peer, batch: Batch, flow: str, transit: Transit, now: float
+    ) -> list[Sendable]:
+        """A batch for a peer: what may be sent now."""
+        key = (peer.id, batch.topic)
+        account = self._outgoing.get(key)
+        if account is None:
+            account = self._outgoing[key] = _Outgoing()
+        if not account.queue and account.sent - account.acknowledged < self._window:
+            return self._send(account, batch)
+        out_of_patience = (
+            account.blocked_since is not None and now - account.blocked_since >= self._patience
+        )
+        if flow == "lossy" or (flow == "patient" and out_of_patience):
+            self._skip(account, batch)
+            return []
+        transit.pending += 1
+        account.queue.append((batch, transit))
+        if account.blocked_since is None:
+            account.blocked_since = now
+        if flow == "patient":
+            self._blocked[key] = None
+        return []
+
+    def credited(self, peer: Peer, topic: Id, total: int, now: float) -> list[Sendable]:
+        """The peer has consumed ``total`` bytes of the topic since the link opened."""
+        account = self._outgoing.get((peer.id, topic))
+        if account is None or not account.acknowledged <= total <= account.sent:
+            return []
+        account.acknowledged = total
+        ready: list[Sendable] = []
+        while account.queue and account.sent - account.acknowledged < self._window:
+            batch, transit = account.queue.popleft()
+            ready += self._send(account, batch)
+            self.let_go(transit)
+        if not account.queue:
+            account.blocked_since = None
+            self._blocked.pop((peer.id, topic), None)
+        elif ready:
+            account.blocked_since = now
+        return ready
+
+    def expire(self, now: float) -> float | None:
+        """Drop what patient topics have waited for too long; when to call again."""
+        later: float | None = None
+        for key in list(self._blocked):
+            account = self._outgoing[key]
+            since = account.blocked_since
+            if since is None:
+                del self._blocked[key]
+            elif now - since >= self._patience:
+                del self._blocked[key]
+                self._give_up(account)
+            else:
+                later = min(later or float("inf"), since + self._patience)
+        return later
+
+    def deadline(self) -> float | None:
+        """When ``expire`` has something to do."""
+        waiting = [self._outgoing[key].blocked_since for key in self._blocked]
+        times = [since for since in waiting if since is not None]
+        return min(times) + self._patience if times else None
+
+    def waits(self, topic: Id, peers: list[Peer]) -> bool:
+        """Whether a batch of this topic waits for credit of one of these peers."""
+        accounts = (self._outgoing.get((peer.id, topic)) for peer in peers)
+        return any(account is not None and account.queue for account in accounts)
+
+    def queued(self) -> int:
+        """Bytes waiting for credit, over all links."""
+        return sum(b.size for account in self._outgoing.values() for b, _ in account.queue)
+
+    def _send(self, account: _Outgoing, batch: Batch) -> list[Sendable]:
+        account.sent += batch.size
+        if not account.skipped:
+            return [batch]
+        skipped = Skipped(batch.topic, account.skipped, account.skipped_bytes)
+        account.skipped = account.skipped_bytes = 0
+        return [skipped, batch]
+
+    def _skip(self, account: _Outgoing, batch: Batch) -> None:
+        messages = batch.count if batch.chunk == 0 else 0
+        account.skipped += messages
+        account.skipped_bytes += batch.size
+        self.skipped += messages
+
+    def _give_up(self, account: _Outgoing) -> None:
+        while account.queue:
+            batch, transit = account.queue.popleft()
+            self._skip(account, batch)
+            self.let_go(transit)
+
+    # --- receiving ---
+
+    def received(self, peer: Peer, batch: Batch) -> Transit | None:
+        """A batch arrived; None if the peer had no credit for it."""
+        key = (peer.id, batch.topic)
+        account = self._incoming.get(key)
+        if account is None:
+            account = self._incoming[key] = _Incoming()
+        # The sender may overshoot by one batch; twice the window is no accident.
+        if account.received - account.consumed >= 2 * self._window:
+            return None
+        account.received += batch.size
+        return Transit(peer, batch.topic, batch.size)
+
+    def consumed(self, transit: Transit) -> Credit | None:
+        """Nothing holds the batch any more: the credit to send to its sender, if it is time."""
+        if transit.peer is None:
+            return None
+        account = self._incoming.get((transit.peer.id, transit.topic))
+        if account is None:
+            return None  # the link was reset meanwhile
+        account.consumed += transit.size
+        if account.consumed - account.granted < self._window // GRANT_SHARE:
+            return None
+        account.granted = account.consumed
+        return Credit(transit.topic, account.consumed)
+
+    def let_go(self, transit: Transit) -> None:
+        """A sink does not hold the batch any more."""
+        transit.pending -= 1
+        if transit.pending == 0:
+            self.released.append(transit)
+
+    # --- links ---
+
+    def reset(self, peer: Peer, now: float) -> list[Sendable]:
+        """A fresh link: both sides count from zero; what waited may go."""
+        for key in [key for key in self._incoming if key[0] == peer.id]:
+            del self._incoming[key]
+        ready: list[Sendable] = []
+        for key in [key for key in self._outgoing if key[0] == peer.id]:
+            account = self._outgoing[key]
+            account.sent = account.acknowledged = 0
+            ready += self.credited(peer, key[1], 0, now)
+        return ready
+
+    def drop(self, peer: Peer) -> int:
+        """The link is gone: how many messages waited for its credit and are lost."""
+        lost = 0
+        for key in [key for key in self._outgoing if key[0] == peer.id]:
+            account = self._outgoing.pop(key)
+            self._blocked.pop(key, None)
+            for batch, transit in account.queue:
+                lost += batch.count if batch.chunk == 0 else 0
+                self.let_go(transit)
+        for key in [key for key in self._incoming if key[0] == peer.id]:
+            del self._incoming[key]
+        return lost
+
+    def forget(self, topic: Id) -> None:
+        """This node has nothing to do with the topic any more."""
+        for key in [key for key in self._incoming if key[1] == topic]:
+            del self._incoming[key]

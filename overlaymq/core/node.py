@@ -1,0 +1,363 @@
+"""The sans-IO node: Pastry, topics, strategies and reliability, composed.
+
+``handle(input, now)`` is the only verb. Inside, the parts return effects to each other through one loop:
+``Route`` goes down to Pastry, ``Send`` to this very node comes back in, ``Deliver`` passes the topic's
+reliability mode; what remains is for the driver. No part holds another except through this file.
+
+User code (upcalls) is contained here: what it raises is counted and never stops the node.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from overlaymq.core.dissemination.base import Effects, Strategy, Surroundings
+from overlaymq.core.dissemination.direct import Direct
+from overlaymq.core.pastry import Pastry
+from overlaymq.core.reliability.modes import MODES, BestEffort
+from overlaymq.core.reliability.upcalls import Upcalls, contained
+from overlaymq.core.topics import Topics, is_consistent
+from overlaymq.events import (
+    CountMembers,
+    Deliver,
+    Dropped,
+    Effect,
+    Found,
+    Input,
+    Join,
+    Leave,
+    Lookup,
+    Measured,
+    Notify,
+    OpenTopic,
+    PeerFailed,
+    PingPeer,
+    Ponged,
+    Publish,
+    Received,
+    Route,
+    Send,
+    SetTimer,
+    Subscribe,
+    Timer,
+    TimerFired,
+    Unsubscribe,
+)
+from overlaymq.messages import (
+    Batch,
+    Handover,
+    LookupReply,
+    LookupRequest,
+    Ping,
+    Pong,
+    Register,
+    Registered,
+    RootIs,
+    RootQuery,
+    TopicOpen,
+    TopicOpened,
+    TopicReplica,
+    Unregister,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from random import Random
+
+    from overlaymq.config import Config
+    from overlaymq.ids import Id
+    from overlaymq.messages import Descriptor, Message, Peer, Routed
+
+STRATEGIES: dict[str, type[Strategy]] = {Direct.name: Direct}
+
+ORPHAN_WAIT = 2.0
+"""Seconds a batch of an unknown topic waits for a hand-over that it has overtaken: a guess."""
+ORPHANS = 1024
+"""Batches that wait so at once: a guess."""
+LOOKUPS = 65_536
+"""Lookups and pings waiting for an answer: a guess."""
+
+_ABOUT_TOPIC = (Register, RootQuery)
+_ABOUT_TOPIC_DIRECT = (Registered, RootIs, Unregister)
+
+
+class _Topic:
+    """A topic this node has to do with."""
+
+    __slots__ = ("mode", "owner", "strategy")
+
+    def __init__(self, strategy: Strategy, mode: BestEffort) -> None:
+        self.strategy = strategy
+        self.mode = mode
+        self.owner: Peer | None = None
+
+
+class Node:
+    """One node of the overlay, without any I/O."""
+
+    def __init__(self, me: Peer, config: Config, random: Random) -> None:
+        self.me = me
+        self.config = config
+        self._random = random
+        self.pastry = Pastry(me, config.pastry, random, self)
+        self.topics = Topics(me, config.rendezvous, self.pastry)
+        self._topics: dict[Id, _Topic] = {}
+        self._upcalls: dict[Id, Upcalls] = {}
+        self._orphans: deque[tuple[Peer, Batch]] = deque()
+        self._upcall_errors: list[str] = []
+        self._waiting: dict[int, None] = {}
+
+    # --- the one verb ---
+
+    def handle(self, input_: Input, now: float) -> list[Effect]:
+        """Take one input and return what the driver must do."""
+        kind = type(input_)
+        if kind is Received and type(input_.message) is Batch:  # type: ignore[union-attr]
+            return self._resolve(self._batch(input_.peer, input_.message, now), now)  # type: ignore[union-attr]
+        if isinstance(input_, TimerFired):
+            return self._resolve(self._fired(input_, now), now)
+        if isinstance(input_, Received | Measured | Join | Leave):
+            return self._resolve(self.pastry.handle(input_, now), now)
+        if isinstance(input_, PeerFailed):
+            effects = self.pastry.handle(input_, now)
+            return self._resolve(effects + self._failed(input_.peer, now), now)
+        return self._resolve(self._command(input_, now), now)
+
+    def set_upcalls(self, topic: Id, upcalls: Upcalls) -> None:
+        """Install the application's upcalls for a topic, contained."""
+        kept = self._upcalls.setdefault(topic, Upcalls())
+        wrapped = contained(upcalls, self._upcall_errors)
+        kept.on_forward, kept.on_join, kept.on_fault = (
+            wrapped.on_forward,
+            wrapped.on_join,
+            wrapped.on_fault,
+        )
+
+    def kept(self) -> set[Id]:
+        """The peers whose links should stay open."""
+        kept = set(self.pastry.kept())
+        for topic in self._topics.values():
+            kept.update(peer.id for peer in topic.strategy.kept)
+        return kept
+
+    def active_topics(self) -> tuple[Descriptor, ...]:
+        """The topics this node has a part in."""
+        return tuple(topic.strategy.descriptor for topic in self._topics.values())
+
+    # --- inputs ---
+
+    def _fired(self, fired: TimerFired, now: float) -> Effects:
+        timer = fired.timer
+        part = timer.part
+        if part.startswith("pastry."):
+            return self.pastry.handle(fired, now)
+        if part == "topics":
+            return self.topics.fired(timer)
+        if part == "orphans":
+            return self._drop_orphans()
+        topic = self._topics.get(timer.subject)  # type: ignore[call-overload]
+        if topic is None:
+            return []
+        if part.startswith("mode."):
+            return list(topic.mode.fired(timer, now))
+        effects = topic.strategy.fired(timer, now)
+        self._forget_if_idle(timer.subject)  # type: ignore[arg-type]
+        return effects
+
+    def _command(self, command: Input, now: float) -> Effects:
+        match command:
+            case Publish(descriptor, batch):
+                return self._open(descriptor, now).publish(batch, now)
+            case Subscribe(descriptor, last):
+                return self._open(descriptor, now).subscribe(last, now)
+            case Unsubscribe(topic):
+                if topic not in self._topics:
+                    return []
+                effects = self._topics[topic].strategy.unsubscribe(now)
+                self._forget_if_idle(topic)
+                return effects
+            case OpenTopic(request, descriptor):
+                return self.topics.open(request, descriptor)
+            case CountMembers(descriptor):
+                return self._open(descriptor, now).count_members(now)
+            case Lookup(request, key):
+                return self._expecting(request, Route(key, LookupRequest(request)))
+            case PingPeer(request, peer):
+                return self._expecting(request, Send(peer, Ping(request)))
+        raise TypeError(f"not an input: {command!r}")
+
+    def _expecting(self, request: int, effect: Send | Route) -> Effects:
+        self._waiting[request] = None
+        if len(self._waiting) > LOOKUPS:
+            self._waiting.pop(next(iter(self._waiting)))
+        return [effect]
+
+    def _batch(self, peer: Peer, batch: Batch, now: float) -> Effects:
+        topic = self._topics.get(batch.topic)
+        if topic is not None:
+            return topic.strategy.receive(peer, batch, now)
+        # It may have overtaken, on the data stream, the hand-over that explains it.
+        if len(self._orphans) >= ORPHANS:
+            return [Notify(Dropped("unknown topic", batch.count))]
+        self._orphans.append((peer, batch))
+        if len(self._orphans) > 1:
+            return []
+        return [SetTimer(Timer("orphans"), ORPHAN_WAIT)]
+
+    def _drop_orphans(self) -> Effects:
+        lost = sum(batch.count for _, batch in self._orphans)
+        self._orphans.clear()
+        return [Notify(Dropped("unknown topic", lost))] if lost else []
+
+    def _failed(self, peer: Peer, now: float) -> Effects:
+        effects: Effects = []
+        for topic in list(self._topics.values()):
+            if any(kept.id == peer.id for kept in topic.strategy.kept):
+                effects += topic.strategy.failed(peer, now)
+        return effects
+
+    # --- the layer above Pastry ---
+
+    def forward(
+        self, routed: Routed, next_hop: Peer, now: float
+    ) -> tuple[Routed, Peer | None, Effects]:
+        """A routed message passes through."""
+        body = routed.body
+        if isinstance(body, _ABOUT_TOPIC):
+            topic = self._topics.get(body.topic)
+            if topic is not None:
+                goes_on, effects = topic.strategy.forward(body, next_hop, now)
+                return routed, next_hop if goes_on else None, effects
+        return routed, next_hop, []
+
+    def deliver(self, routed: Routed, now: float) -> Effects:
+        """A routed message ends here."""
+        body = routed.body
+        if isinstance(body, LookupRequest):
+            return [Send(routed.source, LookupReply(body.request, routed.key, routed.hops))]
+        if isinstance(body, TopicOpen):
+            return self.topics.asked(body, routed.source)
+        if isinstance(body, _ABOUT_TOPIC):
+            return self._about(body.descriptor, body.topic, now, body, routed.source)
+        return [Notify(Dropped(f"routed {type(body).__name__}"))]
+
+    def receive(self, peer: Peer, message: Message, now: float) -> Effects:
+        """A message came straight from a peer."""
+        if isinstance(message, _ABOUT_TOPIC_DIRECT):
+            topic = self._topics.get(message.topic)
+            return topic.strategy.receive(peer, message, now) if topic is not None else []
+        match message:
+            case Batch():
+                return self._batch(peer, message, now)
+            case Ping(request):
+                return [Send(peer, Pong(request))]
+            case Pong(request):
+                return self._answer(request, Ponged(request))
+            case LookupReply(request, _, hops):
+                return self._answer(request, Found(request, peer, hops))
+            case TopicOpened():
+                return self.topics.answered(message)
+            case TopicReplica():
+                return self.topics.replica(message)
+            case Register() | RootQuery():
+                if message.topic in self._topics:
+                    return self._topics[message.topic].strategy.receive(peer, message, now)
+                return [Route(message.descriptor.key, message)]
+            case Handover():
+                return self._handed_over(peer, message, now)
+        return [Notify(Dropped(f"unexpected {type(message).__name__}"))]
+
+    def new_leafs(self, now: float) -> Effects:
+        """The leaf set changed: owners may have."""
+        effects = self.topics.leafs_changed()
+        for topic in list(self._topics.values()):
+            effects += self._check_owner(topic, now)
+        return effects
+
+    def peer_died(self, peer: Peer, now: float) -> Effects:
+        """A peer was verified dead."""
+        return self._failed(peer, now)
+
+    # --- parts ---
+
+    def _answer(self, request: int, event: Found | Ponged) -> Effects:
+        if request not in self._waiting:
+            return []
+        del self._waiting[request]
+        return [Notify(event)]
+
+    def _about(
+        self, descriptor: Descriptor, topic: Id, now: float, message: Message, source: Peer
+    ) -> Effects:
+        if descriptor.id != topic or not is_consistent(descriptor):
+            return [Notify(Dropped("descriptor id does not match its name"))]
+        if descriptor.strategy not in STRATEGIES or descriptor.reliability not in MODES:
+            return [Notify(Dropped("unknown strategy or reliability"))]
+        if topic not in self._topics and len(self._topics) >= self.config.rendezvous.max_topics:
+            return [Notify(Dropped("too many topics"))]
+        return self._open(descriptor, now).deliver(message, source, now)
+
+    def _handed_over(self, peer: Peer, message: Handover, now: float) -> Effects:
+        descriptor = message.descriptor
+        if not is_consistent(descriptor) or descriptor.strategy not in STRATEGIES:
+            return [Notify(Dropped("bad hand-over"))]
+        if descriptor.id not in self._topics and (
+            len(self._topics) >= self.config.rendezvous.max_topics
+        ):
+            return [Notify(Dropped("too many topics"))]
+        strategy = self._open(descriptor, now)
+        effects = strategy.receive(peer, message, now)
+        mine = [pair for pair in self._orphans if pair[1].topic == descriptor.id]
+        self._orphans = deque(pair for pair in self._orphans if pair[1].topic != descriptor.id)
+        for sender, batch in mine:
+            effects += strategy.receive(sender, batch, now)
+        return effects
+
+    def _open(self, descriptor: Descriptor, now: float) -> Strategy:
+        topic = self._topics.get(descriptor.id)
+        if topic is None:
+            around = Surroundings(
+                self.me,
+                self._random,
+                self.config.rendezvous,
+                self.config.delivery,
+                self._upcalls.setdefault(descriptor.id, Upcalls()),
+            )
+            strategy = STRATEGIES[descriptor.strategy](descriptor, around)
+            mode = MODES[descriptor.reliability](descriptor.id, self.config.delivery)
+            topic = self._topics[descriptor.id] = _Topic(strategy, mode)
+            self._check_owner(topic, now)  # a new object has nothing to say yet
+        return topic.strategy
+
+    def _check_owner(self, topic: _Topic, now: float) -> Effects:
+        owner = self.pastry.owner(topic.strategy.descriptor.key) if self.pastry.active else None
+        if owner is None or owner == topic.owner:
+            return []
+        topic.owner = owner
+        return topic.strategy.root_changed(owner, now)
+
+    def _forget_if_idle(self, topic: Id) -> None:
+        if self._topics[topic].strategy.idle:
+            del self._topics[topic]
+
+    def _resolve(self, effects: Effects, now: float) -> list[Effect]:
+        done: list[Effect] = []
+        queue = deque(effects)
+        while queue:
+            effect = queue.popleft()
+            kind = type(effect)
+            if kind is Send and effect.peer.id == self.me.id:  # type: ignore[union-attr]
+                queue.extendleft(reversed(self.receive(self.me, effect.message, now)))  # type: ignore[union-attr]
+            elif kind is Route:
+                routed = self.pastry.route(effect.key, effect.message, now, effect.randomize)  # type: ignore[union-attr]
+                queue.extendleft(reversed(routed))
+            elif kind is Deliver and (topic := self._topics.get(effect.batch.topic)) is not None:  # type: ignore[union-attr]
+                done += topic.mode.deliver(effect.batch, now)  # type: ignore[union-attr]
+            else:
+                done.append(effect)  # type: ignore[arg-type]
+        while self._upcall_errors:
+            done.append(Notify(Dropped(f"upcall raised: {self._upcall_errors.pop()}")))
+        return done
+
+

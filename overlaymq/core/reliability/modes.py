@@ -1,0 +1,143 @@
+"""Reliability modes: what happens between a strategy's delivery and the subscriptions.
+
+``best_effort`` passes every batch on once, in the order it comes. ``fifo`` promises the order of each
+publisher: what comes after a gap is held for ``reorder_wait`` (a changed path can overtake the old one),
+then the gap is announced as ``Missed`` and delivery goes on. What arrives after that is dropped and
+counted, so a subscriber never sees an origin's sequence go back.
+
+The first batch seen of an (origin, epoch) sets its start: a subscription begins when it begins. A larger
+epoch means that the origin was restarted; the smaller one is finished then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from overlaymq.core.reliability.chunks import Reassembler
+from overlaymq.core.reliability.seen import MAX_ORIGINS, Seen
+from overlaymq.events import Deliver, Dropped, Effect, Missed, Notify, SetTimer, Timer
+
+if TYPE_CHECKING:
+    from overlaymq.config import DeliveryConfig
+    from overlaymq.ids import Id
+    from overlaymq.messages import Batch
+
+MAX_HELD = 1024
+
+
+class BestEffort:
+    """Every batch at most once; large messages put together."""
+
+    def __init__(self, topic: Id, config: DeliveryConfig) -> None:
+        self.topic = topic
+        self.config = config
+        self._seen = Seen()
+        self._chunks = Reassembler(config)
+
+    def deliver(self, batch: Batch, now: float) -> list[Effect]:
+        """A strategy delivers a batch to this node."""
+        if (batch.origin, batch.epoch, batch.first) in self._seen:
+            return [Notify(Dropped("duplicate", batch.count))]
+        if batch.chunks == 1:
+            return self._whole(batch, now)
+        whole = self._chunks.add(batch, now)
+        effects = self._given_up(now)
+        if whole is not None:
+            return effects + self._whole(whole, now)
+        return [*effects, SetTimer(Timer("mode.chunks", self.topic), self.config.chunk_timeout)]
+
+    def fired(self, timer: Timer, now: float) -> list[Effect]:
+        """A timer of this mode came back."""
+        return self._given_up(now) if timer.part == "mode.chunks" else []
+
+    def _whole(self, batch: Batch, now: float) -> list[Effect]:
+        self._seen.add(batch.origin, batch.epoch, batch.first, batch.last)
+        return [Deliver(batch)]
+
+    def _given_up(self, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        for origin, epoch, sequence in self._chunks.give_up(now):
+            effects += self._lost(origin, epoch, sequence)
+        return effects
+
+    def _lost(self, origin: Id, epoch: int, sequence: int) -> list[Effect]:
+        return [Notify(Dropped("incomplete large message"))]
+
+
+class _Stream:
+    """What is known of one origin: the next sequence number, and batches that came too early."""
+
+    __slots__ = ("epoch", "held", "next", "since")
+
+    def __init__(self, epoch: int, first: int) -> None:
+        self.epoch = epoch
+        self.next = first
+        self.held: dict[int, Batch] = {}
+        self.since = 0.0
+
+
+class Fifo(BestEffort):
+    """Each publisher's messages in order; gaps announced."""
+
+    def __init__(self, topic: Id, config: DeliveryConfig) -> None:
+        super().__init__(topic, config)
+        self._streams: dict[Id, _Stream] = {}
+
+    def fired(self, timer: Timer, now: float) -> list[Effect]:
+        """Chunks, or a gap that has waited long enough."""
+        if timer.part != "mode.gap":
+            return super().fired(timer, now)
+        effects: list[Effect] = []
+        # A tolerance: a timer may come back a rounding error early.
+        due = now - self.config.reorder_wait + 1e-6
+        for origin, stream in self._streams.items():
+            if stream.held and stream.since <= due:
+                effects += self._skip_to(origin, stream, min(stream.held), now)
+        return effects
+
+    def _whole(self, batch: Batch, now: float) -> list[Effect]:
+        stream = self._stream(batch)
+        if batch.epoch < stream.epoch or batch.first < stream.next:
+            return [Notify(Dropped("late", batch.count))]
+        self._seen.add(batch.origin, batch.epoch, batch.first, batch.last)
+        if batch.first == stream.next:
+            return self._advance(stream, batch, now)
+        if not stream.held:
+            stream.since = now
+        stream.held[batch.first] = batch
+        if len(stream.held) > MAX_HELD:
+            return self._skip_to(batch.origin, stream, min(stream.held), now)
+        return [SetTimer(Timer("mode.gap", self.topic), self.config.reorder_wait)]
+
+    def _stream(self, batch: Batch) -> _Stream:
+        stream = self._streams.get(batch.origin)
+        if stream is None or stream.epoch < batch.epoch:
+            if len(self._streams) >= MAX_ORIGINS:
+                self._streams.pop(next(iter(self._streams)))
+            stream = self._streams[batch.origin] = _Stream(batch.epoch, batch.first)
+        return stream
+
+    def _advance(self, stream: _Stream, batch: Batch, now: float) -> list[Effect]:
+        effects: list[Effect] = [Deliver(batch)]
+        stream.next = batch.last + 1
+        while (held := stream.held.pop(stream.next, None)) is not None:
+            effects.append(Deliver(held))
+            stream.next = held.last + 1
+        if stream.held:
+            stream.since = now
+            effects.append(SetTimer(Timer("mode.gap", self.topic), self.config.reorder_wait))
+        return effects
+
+    def _skip_to(self, origin: Id, stream: _Stream, first: int, now: float) -> list[Effect]:
+        gap = Notify(Missed(self.topic, origin, stream.next, first - 1))
+        return [gap, *self._advance(stream, stream.held.pop(first), now)]
+
+    def _lost(self, origin: Id, epoch: int, sequence: int) -> list[Effect]:
+        stream = self._streams.get(origin)
+        if stream is not None and (stream.epoch > epoch or stream.next > sequence):
+            return []  # announced already, as a gap
+        self._streams[origin] = _Stream(epoch, sequence + 1)
+        return [Notify(Missed(self.topic, origin, sequence, sequence))]
+
+
+MODES: dict[str, type[BestEffort]] = {"best_effort": BestEffort, "fifo": Fifo}
