@@ -43,6 +43,7 @@ MAX_TEXT = 4096  # characters of one string: a guess above any topic name or rea
 MAX_DEPTH = 4  # messages inside messages; the protocol needs two (Routed around anything)
 MAX_COUNT = 1 << 20  # messages in one batch, and chunks of one message: a guess
 MAX_HOP = 1024  # a batch that travelled further is going round in circles: a guess
+LARGE = 16384  # from this size on, a payload cut by hand beats protobuf's extra copy: measured
 LIMIT = 1 << 63  # numbers are sequence numbers, serials and clocks; half the range is headroom
 
 Encoder = Callable[[Any], Any]
@@ -247,6 +248,8 @@ def _check_batch(batch: Batch) -> None:
         raise Malformed("batch count")
     if batch.chunk >= batch.chunks or (batch.chunks > 1 and batch.count != 1):
         raise Malformed("batch chunk")
+    if batch.skip >= batch.count:
+        raise Malformed("batch skip")
     if batch.hop > MAX_HOP:
         raise Malformed("batch hop")
     for number in (batch.epoch, batch.first + batch.count, batch.published_at, batch.root_sequence):
@@ -369,23 +372,46 @@ def encode_body(
     payloads: Sequence[bytes], headers: Sequence[Mapping[str, str] | None] | None = None
 ) -> bytes:
     """The columns of a run of publications; done once, by the publisher."""
-    pb = data_pb2.Body(payloads=payloads)
+    tail = b""
     if headers is not None and any(headers):
         if len(headers) != len(payloads):
             raise ValueError("as many headers as payloads")
-        pb.headers.extend(data_pb2.Headers(entries=item or {}) for item in headers)
-    return cast("bytes", pb.SerializeToString())
+        column = [data_pb2.Headers(entries=item or {}) for item in headers]
+        tail = data_pb2.Body(headers=column).SerializeToString()
+    if payloads and len(payloads[0]) >= LARGE:
+        parts: list[bytes] = []
+        for payload in payloads:
+            parts += (b"\x0a", _varint(len(payload)), payload)
+        return b"".join((*parts, tail))
+    encoded: bytes = data_pb2.Body(payloads=payloads).SerializeToString()
+    return encoded + tail if tail else encoded
 
 
 def decode_body(body: bytes) -> tuple[Sequence[bytes], list[dict[str, str]] | None]:
     """Open a body, at the subscriber. No headers column: None."""
-    pb = _parsed(data_pb2.Body, body, "body")
-    payloads = list(pb.payloads)
+    payloads: list[bytes] = []
+    position = _cut_large(body, payloads)
+    pb = _parsed(data_pb2.Body, body[position:] if position else body, "body")
+    payloads += pb.payloads
     if not pb.headers:
         return payloads, None
     if len(pb.headers) != len(payloads):
         raise Malformed("body: headers and payloads differ")
     return payloads, [dict(item.entries) for item in pb.headers]
+
+
+def _cut_large(body: bytes, into: list[bytes]) -> int:
+    """Cut leading large payloads out with one copy each; where they end."""
+    position, end = 0, len(body)
+    while end - position > LARGE and body[position] == 0x0A:
+        size, start = _read_varint(body, position + 1)
+        if size < LARGE:
+            break
+        if size > end - start:
+            raise Malformed("body: truncated")
+        into.append(body[start : start + size])
+        position = start + size
+    return position
 
 
 def encode_batch(batch: Batch) -> bytes:
@@ -403,6 +429,7 @@ def encode_batch(batch: Batch) -> bytes:
         root_sequence=batch.root_sequence,
         chunk=batch.chunk,
         chunks=batch.chunks,
+        skip=batch.skip,
     ).SerializeToString()
     body = batch.body
     lead = b"\x0a" + _varint(len(body)) if body else b""
@@ -449,6 +476,7 @@ def _decode_batch(raw: bytes, position: int, end: int) -> Batch:
         root_sequence=pb.root_sequence,
         chunk=pb.chunk,
         chunks=pb.chunks,
+        skip=pb.skip,
     )
     _check_batch(batch)
     return batch
