@@ -31,9 +31,10 @@ live: $(VENV)/.dev ## the long runs over several real processes
 demo: $(VENV)/.core ## see nodes find each other and a topic delivered
 	$(BIN)/python -m overlaymq.demo
 
-bench: $(VENV)/.peers ## compare fan-out with other systems, then a busy application
+bench: $(VENV)/.peers ## compare fan-out with other systems, then a busy application and an idle node
 	$(BIN)/python -m benchmarks.fanout
 	$(BIN)/python -m benchmarks.busy_application
+	$(BIN)/python -m benchmarks.idle_node
 
 protos: $(VENV)/.dev ## regenerate the protobuf code
 	$(BIN)/python protos/generate.py
