@@ -11,13 +11,15 @@ with the longest literal prefix before its ``*``.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import msgspec
 
 from overlaymq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Strategy = Literal["direct"]
 Reliability = Literal["best_effort", "fifo", "ordered", "replicated"]

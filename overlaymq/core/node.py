@@ -62,7 +62,6 @@ from overlaymq.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
     from random import Random
 
     from overlaymq.config import Config
@@ -359,5 +358,3 @@ class Node:
         while self._upcall_errors:
             done.append(Notify(Dropped(f"upcall raised: {self._upcall_errors.pop()}")))
         return done
-
-

@@ -37,7 +37,7 @@ def contained(upcalls: Upcalls, errors: list[str]) -> Upcalls:
     def on_forward(batch: Batch) -> Batch | None:
         try:
             return upcalls.on_forward(batch) if upcalls.on_forward else batch
-        except Exception as error:  # noqa: BLE001 - user code may raise anything; the node goes on
+        except Exception as error:
             errors.append(f"on_forward: {error!r}")
             return batch
 
@@ -45,14 +45,14 @@ def contained(upcalls: Upcalls, errors: list[str]) -> Upcalls:
         try:
             if upcalls.on_join:
                 upcalls.on_join(peer)
-        except Exception as error:  # noqa: BLE001 - user code may raise anything; the node goes on
+        except Exception as error:
             errors.append(f"on_join: {error!r}")
 
     def on_fault(peer: Peer) -> None:
         try:
             if upcalls.on_fault:
                 upcalls.on_fault(peer)
-        except Exception as error:  # noqa: BLE001 - user code may raise anything; the node goes on
+        except Exception as error:
             errors.append(f"on_fault: {error!r}")
 
     return Upcalls(

@@ -1,0 +1,472 @@
+"""The trio driver: one thread owns the core and performs its effects.
+
+Everything that reaches the core goes through ``handle``: what the transport brings (it calls the
+``Inbox`` methods here on the trio thread), timers, and what the application asks. ``handle`` is never
+re-entered: an input that comes up while effects are being performed waits its turn.
+
+The driver holds no protocol logic. Beyond performing effects it keeps the credit accounts
+(``core.flow``): a batch passing through holds a ``Transit`` until every link and every local subscription
+has taken it, and only then is the credit returned to its sender.
+
+Background work is one system task for timers, so the application's exceptions are never wrapped in a
+group. What goes wrong there is logged and ends the node, loudly.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import time
+from collections import Counter, deque
+from typing import TYPE_CHECKING
+
+import trio
+
+from overlaymq import ids
+from overlaymq.core.flow import Flow, Transit
+from overlaymq.errors import Closed, TopicUnavailable
+from overlaymq.events import (
+    Deliver,
+    Dropped,
+    Found,
+    Joined,
+    JoinRejected,
+    Lagged,
+    Leave,
+    Measured,
+    Members,
+    Missed,
+    Notify,
+    OpenTopic,
+    ParentLost,
+    PeerFailed,
+    Ponged,
+    Probe,
+    Ready,
+    Received,
+    Repaired,
+    Send,
+    Sent,
+    SetTimer,
+    Subscribe,
+    TimerFired,
+    TopicFailed,
+    TopicKnown,
+    Unsubscribe,
+)
+from overlaymq.messages import Batch, Credit, Skipped
+from overlaymq.runtime.publishing import OwnTransit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from overlaymq.config import Config
+    from overlaymq.core.node import Node
+    from overlaymq.events import Effect, Event, Input, Timer
+    from overlaymq.ids import Id
+    from overlaymq.messages import Descriptor, Message, Peer
+    from overlaymq.runtime.publishing import Publisher
+    from overlaymq.runtime.subscription import Subscription
+    from overlaymq.transport.base import Transport
+
+log = logging.getLogger("overlaymq.runtime")
+
+KEEP_EVERY = 2.0
+"""How often the transport is told which links to keep: a guess well below its idle timeout."""
+
+_SUBSCRIPTION_EVENTS = (Ready, Missed, ParentLost, Repaired)
+
+
+class Question:
+    """A request that the core will answer with an event."""
+
+    __slots__ = ("_answered", "answer")
+
+    def __init__(self) -> None:
+        self._answered = trio.Event()
+        self.answer: Event | None = None
+
+    def settle(self, answer: Event | None) -> None:
+        self.answer = answer
+        self._answered.set()
+
+    async def wait(self) -> Event:
+        await self._answered.wait()
+        if self.answer is None:
+            raise Closed("the node was closed while waiting for an answer")
+        return self.answer
+
+
+class Driver:
+    """Owns a core node and its transport. Implements the transport's Inbox."""
+
+    def __init__(self, node: Node, transport: Transport, config: Config) -> None:
+        self.node = node
+        self.me = node.me
+        self.config = config
+        self.transport = transport
+        self.flow = Flow(config.delivery.window, config.delivery.patience)
+        self.counters: Counter[str] = Counter()
+        self.drops: Counter[str] = Counter()
+        self.subscriptions: dict[Id, list[Subscription]] = {}
+        self.publishers: dict[Id, Publisher] = {}
+        self.descriptors: dict[Id, Descriptor] = {}
+        self.members: dict[Id, int] = {}
+        self.members_told = trio.lowlevel.ParkingLot()
+        self.joined = Question()
+        self.ended = False
+        self._inputs: deque[tuple[Input, Transit | None]] = deque()
+        self._handling = False
+        self._timers: list[tuple[float, int, Timer | Callable[[], None]]] = []
+        self._timer_count = 0
+        self._timer_wake = trio.Event()
+        self._timer_scope = trio.CancelScope()
+        self._timers_ended = trio.Event()
+        self._questions: dict[int, Question] = {}
+        self._request = 0
+        self._expiry: float | None = None
+        self._ready: set[Id] = set()
+
+    # --- life ---
+
+    def start(self) -> None:
+        """Begin to keep time."""
+        trio.lowlevel.spawn_system_task(self._keep_time, name="overlaymq timers")
+        self._after(KEEP_EVERY, self._tell_kept)
+
+    async def stop(self, reason: str = "the node is closed") -> None:
+        """Leave the ring, end every handle, and stop keeping time."""
+        if self.ended:
+            return
+        self.handle(Leave())
+        for publisher in self.publishers.values():
+            publisher.flush_if_idle()
+        self.ended = True
+        for publisher in self.publishers.values():
+            publisher.close(reason)
+        for subscriptions in list(self.subscriptions.values()):
+            for subscription in list(subscriptions):
+                subscription.close()
+        for question in [*self._questions.values(), self.joined]:
+            if question.answer is None:
+                question.settle(None)
+        self._timer_scope.cancel()
+        with trio.CancelScope(shield=True):
+            await self._timers_ended.wait()
+
+    def check_open(self) -> None:
+        """Raise if the node has ended."""
+        if self.ended:
+            raise Closed("the node is closed")
+
+    # --- the core ---
+
+    def handle(self, input_: Input, transit: Transit | None = None) -> None:
+        """Feed the core and perform what it returns."""
+        self._inputs.append((input_, transit))
+        if self._handling:
+            return
+        self._handling = True
+        try:
+            while self._inputs:
+                input_, transit = self._inputs.popleft()
+                now = time.monotonic()
+                effects = self.node.handle(input_, now)
+                self._perform(effects, transit, now)
+                if transit is not None and transit.pending == 0:
+                    self._consumed(transit)
+        finally:
+            self._handling = False
+        self.settle()
+
+    def _perform(self, effects: list[Effect], transit: Transit | None, now: float) -> None:
+        for effect in effects:
+            kind = type(effect)
+            if kind is Send:
+                if type(effect.message) is Batch:  # type: ignore[union-attr]
+                    self._send_batch(effect.peer, effect.message, transit, now)  # type: ignore[union-attr]
+                else:
+                    self.transport.send(effect.peer, effect.message)  # type: ignore[union-attr]
+            elif kind is Deliver:
+                self._deliver(effect.batch, transit, now)  # type: ignore[union-attr]
+            elif kind is SetTimer:
+                self._set_timer(now + effect.delay, effect.timer)  # type: ignore[union-attr]
+            elif kind is Notify:
+                self._notify(effect.event)  # type: ignore[union-attr]
+            elif isinstance(effect, Probe):
+                self.transport.probe(effect.peer)
+
+    def _send_batch(self, peer: Peer, batch: Batch, transit: Transit | None, now: float) -> None:
+        transit = self._transit(batch, transit)
+        descriptor = self.descriptors.get(batch.topic)
+        if isinstance(transit, OwnTransit) and peer not in transit.publisher.links:
+            transit.publisher.links.append(peer)
+        flow = descriptor.flow if descriptor else self._flow_of(batch.topic)
+        self.counters["batches_sent"] += 1
+        self._transmit(peer, self.flow.offer(peer, batch, flow, transit, now))
+        self._watch_patience()
+
+    def _transit(self, batch: Batch, transit: Transit | None) -> Transit:
+        if batch.origin == self.me.id and (publisher := self.publishers.get(batch.topic)):
+            own = publisher.transit(batch)
+            if own is not None:
+                return own
+        return transit or Transit(None, batch.topic, batch.size)
+
+    def _flow_of(self, topic: Id) -> str:
+        for descriptor in self.node.active_topics():
+            self.descriptors[descriptor.id] = descriptor
+        held = self.descriptors.get(topic)
+        return held.flow if held else "patient"
+
+    def _transmit(self, peer: Peer, ready: list[Batch | Skipped]) -> None:
+        for one in ready:
+            if type(one) is Batch:
+                self.transport.send_batch(peer, one)
+            else:
+                self.transport.send(peer, one)
+
+    def _deliver(self, batch: Batch, transit: Transit | None, now: float) -> None:
+        subscriptions = self.subscriptions.get(batch.topic)
+        if not subscriptions:
+            return
+        transit = self._transit(batch, transit)
+        own = batch.origin == self.me.id
+        flow = self.descriptors[batch.topic].flow
+        for subscription in subscriptions:
+            if subscription.receive_own or not own:
+                subscription.offer(batch, transit, flow, now)
+        self.counters["delivered"] += batch.count
+        if transit.pending:
+            self._watch_patience()
+
+    # --- credit ---
+
+    def settle(self) -> None:
+        """Return the credit of batches that no sink holds any more."""
+        released = self.flow.released
+        while released:
+            self._consumed(released.pop())
+
+    def _consumed(self, transit: Transit) -> None:
+        if isinstance(transit, OwnTransit):
+            transit.publisher.released(transit)
+        elif (credit := self.flow.consumed(transit)) is not None and transit.peer is not None:
+            self.transport.send(transit.peer, credit)
+
+    def _watch_patience(self) -> None:
+        if self._expiry is not None:
+            return
+        now = time.monotonic()
+        times = [self.flow.deadline()]
+        times += [one.impatient(now) for subs in self.subscriptions.values() for one in subs]
+        waiting = [when for when in times if when is not None]
+        if waiting:
+            self._expiry = min(waiting)
+            self._at(self._expiry, self._lose_patience)
+
+    def _lose_patience(self) -> None:
+        self._expiry = None
+        now = time.monotonic()
+        self.flow.expire(now)
+        for topic, subscriptions in self.subscriptions.items():
+            if self.descriptors[topic].flow == "patient":
+                for subscription in subscriptions:
+                    subscription.impatient(now)
+        self.settle()
+        self._watch_patience()
+
+    def is_busy(self, publisher: Publisher) -> bool:
+        """Whether a publisher's links still have something to write; if so, it will be flushed later."""
+        busy = [peer for peer in publisher.links if self.transport.backlog(peer)]
+        for peer in busy:
+            self.transport.watch(peer)
+        return bool(busy) or self.flow.waits(publisher.descriptor.id, publisher.links)
+
+    # --- Inbox: what the transport says ---
+
+    def opened(self, peer: Peer) -> None:
+        """A fresh link."""
+        self._transmit(peer, self.flow.reset(peer, time.monotonic()))
+        self.settle()
+
+    def received(self, peer: Peer, message: Message) -> None:
+        """A message or a batch."""
+        kind = type(message)
+        if kind is Batch:
+            self._received_batch(peer, message)  # type: ignore[arg-type]
+        elif kind is Credit:
+            self._credited(peer, message)  # type: ignore[arg-type]
+        elif isinstance(message, Skipped):
+            self._tell(message.topic, Lagged(message.topic, message.messages))
+        else:
+            self.counters["control_received"] += 1
+            self.handle(Received(peer, message))
+
+    def _received_batch(self, peer: Peer, batch: Batch) -> None:
+        transit = self.flow.received(peer, batch)
+        if transit is None:
+            self.dropped("credit exceeded", batch.count)
+            return
+        self.counters["batches_received"] += 1
+        self.handle(Received(peer, batch), transit)
+
+    def _credited(self, peer: Peer, credit: Credit) -> None:
+        ready = self.flow.credited(peer, credit.topic, credit.total, time.monotonic())
+        self._transmit(peer, ready)
+        self.settle()
+        publisher = self.publishers.get(credit.topic)
+        if publisher is not None:
+            publisher.flush_if_idle()
+
+    def failed(self, peer: Peer, reason: str) -> None:
+        """A link broke."""
+        self._lost_link(peer)
+        if not self.ended:
+            self.handle(PeerFailed(peer, reason))
+
+    def closed(self, peer: Peer) -> None:
+        """A link ended in peace."""
+        self._lost_link(peer)
+
+    def _lost_link(self, peer: Peer) -> None:
+        lost = self.flow.drop(peer)
+        if lost:
+            self.dropped("link lost", lost)
+        for publisher in self.publishers.values():
+            publisher.links = [one for one in publisher.links if one.id != peer.id]
+        self.settle()
+
+    def measured(self, peer: Peer, seconds: float) -> None:
+        """A round trip."""
+        self.handle(Measured(peer, seconds))
+
+    def drained(self) -> None:
+        """Links are idle again: send what has gathered."""
+        for publisher in self.publishers.values():
+            publisher.flush_if_idle()
+
+    def dropped(self, reason: str, count: int) -> None:
+        """Something was discarded."""
+        self.drops[reason] += count
+
+    # --- events ---
+
+    def _notify(self, event: Event) -> None:
+        if isinstance(event, Sent):
+            publisher = self.publishers.get(event.topic)
+            if publisher is not None:
+                publisher.sent(event.first, event.chunk, event.links)
+        elif isinstance(event, Dropped):
+            self.dropped(event.reason, event.messages)
+        elif isinstance(event, _SUBSCRIPTION_EVENTS):
+            if isinstance(event, Ready):
+                self._ready.add(event.topic)
+            elif isinstance(event, ParentLost):
+                self._ready.discard(event.topic)
+            self._tell(event.topic, event)
+        elif isinstance(event, TopicKnown | TopicFailed | Found | Ponged):
+            question = self._questions.pop(event.request, None)
+            if question is not None:
+                question.settle(event)
+        elif isinstance(event, Members):
+            self.members[event.topic] = event.count
+            self.members_told.unpark_all()
+        elif isinstance(event, Joined | JoinRejected):
+            self.joined.settle(event)
+
+    def _tell(self, topic: Id, event: Ready | Missed | Lagged | ParentLost | Repaired) -> None:
+        for subscription in self.subscriptions.get(topic, ()):
+            subscription.happened(event)
+
+    # --- questions ---
+
+    async def ask(self, make: Callable[[int], Input]) -> Event:
+        """Give the core a request and wait for the event that answers it."""
+        self.check_open()
+        self._request += 1
+        request = self._request
+        question = self._questions[request] = Question()
+        try:
+            self.handle(make(request))
+            return await question.wait()
+        finally:
+            self._questions.pop(request, None)
+
+    async def open_topic(self, descriptor: Descriptor) -> Descriptor:
+        """The descriptor that holds for a topic, everywhere."""
+        event = await self.ask(lambda request: OpenTopic(request, descriptor))
+        if isinstance(event, TopicKnown):
+            self.descriptors[event.descriptor.id] = event.descriptor
+            return event.descriptor
+        reason = event.reason if isinstance(event, TopicFailed) else "unexpected answer"
+        raise TopicUnavailable(f"topic {descriptor.name!r}: {reason}")
+
+    # --- subscriptions ---
+
+    def subscribe(self, subscription: Subscription, descriptor: Descriptor) -> None:
+        """Connect a subscription; the first of a topic makes this node a member."""
+        self.check_open()
+        others = self.subscriptions.setdefault(descriptor.id, [])
+        others.append(subscription)
+        if len(others) == 1:
+            self._ready.discard(descriptor.id)
+            self.handle(Subscribe(descriptor, subscription.since))
+        elif descriptor.id in self._ready:
+            subscription.happened(Ready(descriptor.id))
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """Disconnect a subscription, and stop being a member after the last."""
+        if subscription.descriptor is None:
+            return
+        topic = subscription.descriptor.id
+        others = self.subscriptions.get(topic, [])
+        if subscription in others:
+            others.remove(subscription)
+        if not others and self.subscriptions.pop(topic, None) is not None:
+            self.handle(Unsubscribe(topic))
+
+    # --- time ---
+
+    def _set_timer(self, when: float, timer: Timer | Callable[[], None]) -> None:
+        self._timer_count += 1
+        heapq.heappush(self._timers, (when, self._timer_count, timer))
+        if self._timers[0][1] == self._timer_count:
+            self._timer_wake.set()
+
+    def _at(self, when: float, action: Callable[[], None]) -> None:
+        self._set_timer(when, action)
+
+    def _after(self, delay: float, action: Callable[[], None]) -> None:
+        self._set_timer(time.monotonic() + delay, action)
+
+    async def _keep_time(self) -> None:
+        try:
+            with self._timer_scope:
+                while True:
+                    self._fire_due()
+                    await self._wait_for_timer()
+        except Exception:  # a system task must not raise; the node ends instead, loudly
+            log.exception("node %s: the core failed; the node is closed", ids.short(self.me.id))
+            self.ended = True
+        finally:
+            self._timers_ended.set()
+
+    def _fire_due(self) -> None:
+        now = time.monotonic()
+        while self._timers and self._timers[0][0] <= now:
+            timer = heapq.heappop(self._timers)[2]
+            if callable(timer):
+                timer()
+            else:
+                self.handle(TimerFired(timer))
+
+    async def _wait_for_timer(self) -> None:
+        self._timer_wake = trio.Event()
+        delay = self._timers[0][0] - time.monotonic() if self._timers else float("inf")
+        with trio.move_on_after(max(0.0, delay)):
+            await self._timer_wake.wait()
+
+    def _tell_kept(self) -> None:
+        self.transport.keep(self.node.kept())
+        self._after(KEEP_EVERY, self._tell_kept)

@@ -1,0 +1,86 @@
+"""Topic names, and the descriptor a node proposes for one.
+
+A bare name is in the open namespace: its creator is empty and anyone may use it. An owned topic is written
+``name@creator``, the creator being a node id in hex. The id is the hash of both; the key, where the root
+is, is the id, or the creator's node id for a creator-rooted topic.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from overlaymq import ids
+from overlaymq.config import TopicConfig, convert
+from overlaymq.errors import ConfigError, NotSupported
+from overlaymq.messages import Descriptor
+
+if TYPE_CHECKING:
+    from overlaymq.config import Config
+    from overlaymq.messages import Peer
+
+MAX_NAME = 512  # bytes; a guess far above any sensible name
+NOT_BUILT = ("ordered", "replicated")
+
+
+def split(topic: str, creator: str = "") -> tuple[str, str]:
+    """Name and creator of a topic as written."""
+    name, _, owner = topic.rpartition("@") if "@" in topic else (topic, "", "")
+    owner = owner or creator
+    if not name:
+        raise ConfigError(f"topic {topic!r}: expected a name")
+    if len(name.encode()) > MAX_NAME:
+        raise ConfigError(f"topic {name[:20]!r}...: expected at most {MAX_NAME} bytes")
+    if "*" in name:
+        raise ConfigError(
+            f"topic {topic!r}: patterns only choose settings in the configuration; "
+            "publish and subscribe with exact names"
+        )
+    if owner:
+        try:
+            ids.parse(owner)
+        except ValueError:
+            raise ConfigError(
+                f"topic {topic!r}: expected a creator of 32 hex digits (a node id), got {owner!r}"
+            ) from None
+    return name, owner.lower()
+
+
+def proposal(
+    topic: str,
+    config: Config,
+    me: Peer,
+    *,
+    creator: str = "",
+    root: str = "topic",
+    explicit: bool = False,
+    **settings: Any,
+) -> Descriptor:
+    """The descriptor this node would give the topic if it is the first to speak of it."""
+    name, owner = split(topic, creator)
+    chosen = config.for_topic(name)
+    given = {key: value for key, value in settings.items() if value is not None}
+    if given:
+        chosen = convert(msgspec.structs.asdict(chosen) | given, TopicConfig, f"topic {name!r}")
+    if chosen.reliability in NOT_BUILT:
+        raise NotSupported(
+            f"reliability={chosen.reliability!r} is not built yet; use 'best_effort' or 'fifo'"
+        )
+    if explicit and owner and owner != ids.text(me.id):
+        raise ConfigError(
+            f"topic {topic!r}: only node {owner} can create it; this is {ids.text(me.id)}"
+        )
+    if root not in ("topic", "creator"):
+        raise ConfigError(f"root: expected 'topic' or 'creator', got {root!r}")
+    id_ = ids.topic_id(name, owner)
+    return Descriptor(
+        id=id_,
+        name=name,
+        creator=owner,
+        key=me.id if root == "creator" else id_,
+        strategy=chosen.strategy,
+        reliability=chosen.reliability,
+        flow=chosen.flow,
+        explicit=explicit,
+    )

@@ -1,0 +1,261 @@
+"""The public handle of a running node: topics, publishing, subscribing, the ring, and counters."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+import trio
+
+from overlaymq import ids
+from overlaymq.core.topics import settings
+from overlaymq.errors import OverlayError, TopicConflict, WouldBlock
+from overlaymq.events import CountMembers, Found, Lookup, PingPeer, Ponged
+from overlaymq.runtime.naming import proposal, split
+from overlaymq.runtime.publishing import Publisher
+from overlaymq.runtime.subscription import Subscription
+from overlaymq.runtime.typed import CODECS, Topic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from overlaymq.core.reliability.upcalls import Upcalls
+    from overlaymq.messages import Descriptor
+    from overlaymq.runtime.driver import Driver
+    from overlaymq.runtime.publishing import Receipt
+    from overlaymq.runtime.subscription import Last
+    from overlaymq.runtime.typed import Codec
+
+T = TypeVar("T")
+
+POLL_MEMBERS = 0.1
+"""Seconds between two questions of ``wait_subscribers``: a guess."""
+
+
+class NodeStatistics(msgspec.Struct, frozen=True):
+    """What a node has done. ``drops`` counts everything discarded, by reason."""
+
+    counters: dict[str, int]
+    drops: dict[str, int]
+    skipped_for_slow_children: int
+    queued_bytes: int
+    links: int
+    topics: int
+
+
+class Node:
+    """A running node."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._by_name: dict[str, Publisher] = {}
+        self.admin_address = ""
+
+    # --- who it is ---
+
+    @property
+    def id(self) -> str:
+        """This node's id, 32 hex digits."""
+        return ids.text(self._driver.me.id)
+
+    @property
+    def address(self) -> str:
+        """Where others reach this node, host:port."""
+        return self._driver.me.address
+
+    def __repr__(self) -> str:
+        return f"<Node {ids.short(self._driver.me.id)} at {self.address}>"
+
+    # --- topics ---
+
+    async def create(
+        self,
+        topic: str,
+        *,
+        strategy: str | None = None,
+        reliability: str | None = None,
+        flow: str | None = None,
+        creator: str = "",
+        root: str = "topic",
+    ) -> None:
+        """Create a topic with these settings; the configured defaults fill in the rest.
+
+        ``root="creator"`` puts the topic's root at this node, the best place if it publishes most.
+        Raises TopicConflict if the topic exists with other settings.
+        """
+        wanted = proposal(
+            topic,
+            self._driver.config,
+            self._driver.me,
+            creator=creator,
+            root=root,
+            explicit=True,
+            strategy=strategy,
+            reliability=reliability,
+            flow=flow,
+        )
+        held = await self._driver.open_topic(wanted)
+        if settings(held) != settings(wanted):
+            raise TopicConflict(
+                f"topic {topic!r} exists with {_described(held)}; you asked for {_described(wanted)}. "
+                "Use the same settings, or another name"
+            )
+
+    def topic(self, name: str, codec: Codec[T] | str = "bytes") -> Topic[T]:
+        """A typed handle: ``codec`` is "bytes", "text", "json", "msgpack", or a Codec object."""
+        if isinstance(codec, str):
+            if codec not in CODECS:
+                raise OverlayError(f"codec: expected one of {', '.join(CODECS)}, got {codec!r}")
+            codec = CODECS[codec]
+        return Topic(self, name, codec)
+
+    def set_upcalls(self, topic: str, upcalls: Upcalls) -> None:
+        """Install upcalls for a topic on this node (see overlaymq.Upcalls)."""
+        name, creator = split(topic)
+        self._driver.node.set_upcalls(ids.topic_id(name, creator), upcalls)
+
+    async def _find(self, topic: str) -> Descriptor:
+        wanted = proposal(topic, self._driver.config, self._driver.me)
+        known = self._driver.descriptors.get(wanted.id)
+        if known is not None:
+            await trio.lowlevel.checkpoint()
+            return known
+        return await self._driver.open_topic(wanted)
+
+    # --- publishing ---
+
+    async def publish(
+        self, topic: str, payload: bytes, *, headers: Mapping[str, str] | None = None
+    ) -> Receipt:
+        """Publish one message. Returns a receipt once it is accepted; waits while there is no room."""
+        publisher = self._by_name.get(topic)
+        if publisher is None:
+            publisher = await self._publisher(topic)
+        return await publisher.publish(payload, headers)
+
+    def publish_nowait(
+        self, topic: str, payload: bytes, *, headers: Mapping[str, str] | None = None
+    ) -> Receipt:
+        """Publish without waiting: raises WouldBlock if there is no room, or if the topic is not known
+        to this node yet (publish to it once, or create it, before)."""
+        publisher = self._by_name.get(topic)
+        if publisher is None:
+            publisher = self._known_publisher(topic)
+        return publisher.publish_nowait(payload, headers)
+
+    async def publish_many(self, topic: str, payloads: Iterable[bytes]) -> list[Receipt]:
+        """Publish messages in one go."""
+        publisher = self._by_name.get(topic)
+        if publisher is None:
+            publisher = await self._publisher(topic)
+        return await publisher.publish_many(payloads)
+
+    async def wait_subscribers(self, topic: str, count: int = 1) -> int:
+        """Wait until the topic's root counts at least this many subscribed nodes."""
+        descriptor = await self._find(topic)
+        while True:
+            self._driver.check_open()
+            self._driver.members.pop(descriptor.id, None)
+            self._driver.handle(CountMembers(descriptor))
+            with trio.move_on_after(POLL_MEMBERS):
+                while self._driver.members.get(descriptor.id, -1) < count:
+                    await self._driver.members_told.park()
+                return self._driver.members[descriptor.id]
+
+    async def _publisher(self, topic: str) -> Publisher:
+        self._driver.check_open()
+        return self._make_publisher(topic, await self._find(topic))
+
+    def _known_publisher(self, topic: str) -> Publisher:
+        self._driver.check_open()
+        name, creator = split(topic)
+        known = self._driver.descriptors.get(ids.topic_id(name, creator))
+        if known is None:
+            raise WouldBlock(f"topic {topic!r} is not known here yet; `await node.publish` once")
+        return self._make_publisher(topic, known)
+
+    def _make_publisher(self, topic: str, descriptor: Descriptor) -> Publisher:
+        publisher = self._driver.publishers.get(descriptor.id)
+        if publisher is None:
+            publisher = Publisher(self._driver, descriptor, self._driver.config.delivery)
+            self._driver.publishers[descriptor.id] = publisher
+        self._by_name[topic] = publisher
+        return publisher
+
+    # --- subscribing ---
+
+    def subscribe(
+        self,
+        topic: str,
+        *,
+        buffer: int | None = None,
+        buffer_bytes: int | None = None,
+        when_full: str = "block",
+        receive_own: bool = True,
+        since: Last | None = None,
+    ) -> Subscription:
+        """A subscription: enter it with ``async with``, iterate it with ``async for``."""
+        self._driver.check_open()
+        split(topic)
+        return Subscription(
+            self._driver,
+            topic,
+            self._find,
+            self._driver.config.delivery,
+            buffer=buffer,
+            buffer_bytes=buffer_bytes,
+            when_full=when_full,
+            receive_own=receive_own,
+            since=since,
+        )
+
+    # --- the ring ---
+
+    async def lookup(self, key: str) -> tuple[str, str, int]:
+        """Who owns a key (32 hex digits): node id, address, and how many hops the question took."""
+        event = await self._driver.ask(lambda request: Lookup(request, ids.parse(key)))
+        assert isinstance(event, Found)
+        return ids.text(event.owner.id), event.owner.address, event.hops
+
+    async def ping(self, node: str) -> float:
+        """Seconds of a round trip through a linked node's core."""
+        linked = {link.peer.id: link.peer for link in self._driver.transport.links()}
+        peer = linked.get(ids.parse(node))
+        if peer is None:
+            raise OverlayError(f"no link to node {node}")
+        started = time.perf_counter()
+        event = await self._driver.ask(lambda request: PingPeer(request, peer))
+        assert isinstance(event, Ponged)
+        return time.perf_counter() - started
+
+    def neighbours(self) -> tuple[str, ...]:
+        """The ids of the leaf set, in ring order."""
+        return tuple(ids.text(peer.id) for peer in self._driver.node.pastry.leaves())
+
+    async def leave(self) -> None:
+        """Leave the overlay now, before the block ends: neighbours are told, subscriptions end."""
+        await self._driver.stop("the node has left the overlay")
+        await self._driver.transport.aclose()
+
+    # --- what it has done ---
+
+    def statistics(self) -> NodeStatistics:
+        """Counters, as a frozen value."""
+        driver = self._driver
+        return NodeStatistics(
+            counters=dict(driver.counters),
+            drops=dict(driver.drops),
+            skipped_for_slow_children=driver.flow.skipped,
+            queued_bytes=driver.flow.queued(),
+            links=len(driver.transport.links()),
+            topics=len(driver.node.active_topics()),
+        )
+
+
+def _described(descriptor: Descriptor) -> str:
+    root = "its id" if descriptor.key == descriptor.id else f"node {ids.short(descriptor.key)}"
+    return (
+        f"strategy={descriptor.strategy!r}, reliability={descriptor.reliability!r}, "
+        f"flow={descriptor.flow!r}, root at {root}"
+    )

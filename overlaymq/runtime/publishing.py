@@ -1,0 +1,285 @@
+"""Publishing: a topic's open run, and receipts that grow.
+
+``publish`` appends to the open run of its topic. If the topic's links are idle the run is sent at once (no
+Nagle delay); while they are busy it grows, and goes when they have drained or when it is full. So batches
+are as large as the load makes them and no larger.
+
+A run is bounded, and so are the bytes that were published and not yet consumed downstream (one window):
+beyond that ``publish`` waits and ``publish_nowait`` raises. A receipt belongs to one message; the receipts
+of one run share its state, so they cost next to nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Literal
+
+import trio
+
+from overlaymq.core.flow import Transit
+from overlaymq.errors import Closed, NotSupported, OverlayError, PayloadTooLarge, WouldBlock
+from overlaymq.events import Publish
+from overlaymq.messages import Batch
+from overlaymq.transport.codec import encode_body
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from overlaymq.config import DeliveryConfig
+    from overlaymq.messages import Descriptor, Peer
+    from overlaymq.runtime.driver import Driver
+
+Stage = Literal["accepted", "sent", "sequenced", "committed", "delivered"]
+CHECKPOINT_EVERY = 64  # a power of two; design.md section 3
+
+
+class _Run:
+    """Consecutive messages that will travel as one batch."""
+
+    __slots__ = ("error", "first", "headers", "links", "opened_at", "payloads", "sent", "size")
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.payloads: list[bytes] = []
+        self.headers: list[Mapping[str, str] | None] | None = None
+        self.size = 0
+        self.opened_at = time.time_ns()
+        self.links: int | None = None
+        self.sent: trio.Event | None = None
+        self.error = ""
+
+    def settle(self, links: int | None, error: str = "") -> None:
+        self.links = links
+        self.error = error
+        if self.sent is not None:
+            self.sent.set()
+
+
+class Receipt:
+    """What became of one message: accepted first, then sent to so many links."""
+
+    __slots__ = ("_run", "seq")
+
+    def __init__(self, run: _Run, seq: int) -> None:
+        self._run = run
+        self.seq = seq
+
+    @property
+    def stage(self) -> Stage:
+        """How far the message has come."""
+        return "accepted" if self._run.links is None else "sent"
+
+    @property
+    def links(self) -> int | None:
+        """How many links it was handed to; None until then. 0: nobody is subscribed elsewhere."""
+        return self._run.links
+
+    async def wait(self, stage: Stage) -> int:
+        """Wait until the message has come this far; the number that belongs to the stage."""
+        if stage in ("sequenced", "committed", "delivered"):
+            raise NotSupported(
+                f"{stage!r} receipts need reliability='ordered' or 'replicated', which this version "
+                "does not offer; wait for 'sent'"
+            )
+        await trio.lowlevel.checkpoint()
+        run = self._run
+        if stage == "sent" and run.links is None and not run.error:
+            if run.sent is None:
+                run.sent = trio.Event()
+            await run.sent.wait()
+        if run.error:
+            raise OverlayError(f"message {self.seq} was not sent: {run.error}")
+        return self.seq if stage == "accepted" else run.links or 0
+
+    def __repr__(self) -> str:
+        return f"<Receipt {self.seq} {self.stage}>"
+
+
+class OwnTransit(Transit):
+    """One of this node's own batches: it is done when it was sent and no sink holds it."""
+
+    __slots__ = ("publisher", "run", "sent")
+
+    def __init__(self, publisher: Publisher, run: _Run, size: int) -> None:
+        super().__init__(None, publisher.descriptor.id, size)
+        self.publisher = publisher
+        self.run = run
+        self.sent = False
+
+
+class Publisher:
+    """One topic's publications of this node."""
+
+    def __init__(self, driver: Driver, descriptor: Descriptor, config: DeliveryConfig) -> None:
+        self.descriptor = descriptor
+        self._driver = driver
+        self._config = config
+        self._next = 0
+        self._run = _Run(0)
+        self._unsent: dict[tuple[int, int], OwnTransit] = {}
+        self._outstanding = 0
+        self._room = trio.lowlevel.ParkingLot()
+        self._turn = 0
+        self._closed = False
+        self.links: list[Peer] = []
+
+    # --- the application's side ---
+
+    async def publish(self, payload: bytes, headers: Mapping[str, str] | None) -> Receipt:
+        """Accept a message, waiting for room if need be."""
+        self._turn += 1
+        if self._turn % CHECKPOINT_EVERY:
+            await trio.lowlevel.checkpoint_if_cancelled()
+        else:
+            await trio.lowlevel.checkpoint()
+        while self._outstanding + self._run.size >= self._config.window:
+            await self._wait_room()
+        return self._append(payload, headers)
+
+    def publish_nowait(self, payload: bytes, headers: Mapping[str, str] | None) -> Receipt:
+        """Accept a message, or raise WouldBlock."""
+        if self._outstanding + self._run.size >= self._config.window:
+            raise WouldBlock(
+                f"{self._outstanding} bytes of {self.descriptor.name!r} are still on their way; "
+                "use `await publish`, or publish less"
+            )
+        return self._append(payload, headers)
+
+    async def publish_many(self, payloads: Iterable[bytes]) -> list[Receipt]:
+        """Accept messages in one go, waiting for room as needed."""
+        await trio.lowlevel.checkpoint()
+        receipts = []
+        for payload in payloads:
+            while self._outstanding + self._run.size >= self._config.window:
+                await self._wait_room()
+            receipts.append(self._append(payload, None, flush=False))
+        self.flush_if_idle()
+        return receipts
+
+    # --- the driver's side ---
+
+    def flush_if_idle(self) -> None:
+        """Send the open run unless the topic's links are busy."""
+        if self._run.payloads and not self._driver.is_busy(self):
+            self._flush()
+
+    def sent(self, first: int, chunk: int, links: int) -> None:
+        """The strategy has handed a batch to links."""
+        transit = self._unsent.pop((first, chunk), None)
+        if transit is None:
+            return
+        transit.sent = True
+        transit.run.settle(links)
+        if transit.pending == 0:
+            self.released(transit)
+
+    def transit(self, batch: Batch) -> OwnTransit | None:
+        """The transit of one of this node's own batches, until it is sent."""
+        return self._unsent.get((batch.first, batch.chunk))
+
+    def released(self, transit: OwnTransit) -> None:
+        """No sink holds a batch any more."""
+        if not transit.sent:
+            return  # a strategy still holds it
+        self._outstanding -= transit.size
+        if self._outstanding < self._config.window:
+            self._room.unpark_all()
+
+    def close(self, reason: str) -> None:
+        """The node ends: whoever waits is told."""
+        self._closed = True
+        for transit in self._unsent.values():
+            transit.run.settle(None, reason)
+        if self._run.payloads:
+            self._run.settle(None, reason)
+        self._room.unpark_all()
+
+    @property
+    def pending(self) -> bool:
+        """Whether something accepted is not yet with the links."""
+        return bool(self._run.payloads or self._unsent)
+
+    # --- parts ---
+
+    async def _wait_room(self) -> None:
+        if self._closed:
+            raise Closed("the node is closed")
+        self.flush_if_idle()
+        if self._outstanding + self._run.size >= self._config.window:
+            await self._room.park()
+        if self._closed:
+            raise Closed("the node is closed")
+
+    def _append(
+        self, payload: bytes, headers: Mapping[str, str] | None, *, flush: bool = True
+    ) -> Receipt:
+        if type(payload) is not bytes:
+            payload = _as_bytes(payload)
+        size = len(payload)
+        if size > self._config.chunk:
+            return self._append_large(payload, headers)
+        run = self._run
+        seq = self._next
+        self._next = seq + 1
+        if headers or run.headers is not None:
+            run.headers = run.headers or [None] * len(run.payloads)
+            run.headers.append(headers)
+        run.payloads.append(payload)
+        run.size += size
+        if run.size >= self._config.run_bytes or len(run.payloads) >= self._config.run_messages:
+            self._flush()
+        elif flush:
+            self.flush_if_idle()
+        return Receipt(run, seq)
+
+    def _append_large(self, payload: bytes, headers: Mapping[str, str] | None) -> Receipt:
+        if len(payload) > self._config.max_payload:
+            raise PayloadTooLarge(
+                f"{len(payload)} bytes; delivery.max_payload is {self._config.max_payload}: "
+                "raise it on every node, or send a reference instead"
+            )
+        if self._run.payloads:
+            self._flush()
+        run = self._run
+        run.payloads.append(payload)
+        run.headers = [headers] if headers else None
+        self._next += 1
+        self._flush()
+        return Receipt(run, run.first)
+
+    def _flush(self) -> None:
+        run = self._run
+        self._run = _Run(self._next)
+        body = encode_body(run.payloads, run.headers)
+        count = len(run.payloads)
+        run.payloads = []
+        step = self._config.chunk
+        chunks = max(1, -(-len(body) // step)) if len(body) > 2 * step else 1
+        for chunk in range(chunks):
+            part = body if chunks == 1 else body[chunk * step : (chunk + 1) * step]
+            self._send(run, part, count, chunk, chunks)
+
+    def _send(self, run: _Run, body: bytes, count: int, chunk: int, chunks: int) -> None:
+        batch = Batch(
+            topic=self.descriptor.id,
+            origin=self._driver.me.id,
+            epoch=self._driver.me.incarnation,
+            first=run.first,
+            count=count,
+            body=body,
+            published_at=run.opened_at,
+            chunk=chunk,
+            chunks=chunks,
+        )
+        self._unsent[run.first, chunk] = OwnTransit(self, run, batch.size)
+        self._outstanding += batch.size
+        self._driver.handle(Publish(self.descriptor, batch))
+
+
+def _as_bytes(payload: object) -> bytes:
+    if isinstance(payload, bytearray | memoryview | bytes):
+        return bytes(payload)
+    raise TypeError(
+        f"a payload is bytes, not {type(payload).__name__}; "
+        "for other values use node.topic(name, codec=...)"
+    )

@@ -1,0 +1,424 @@
+"""Subscriptions: a bounded buffer between the node and the application's ``async for``.
+
+The buffer holds batches; ``when_full`` says what happens when they hold more messages or bytes than the
+bounds. ``block`` keeps a batch's credit back, so that the publisher slows down or the topic's flow mode
+decides; it may overshoot by one batch. The dropping policies are exact to the message. Everything dropped
+is counted and announced as ``Lagged``.
+
+Receiving is a cancellation point every time and a scheduling point every 64 messages (a full checkpoint
+costs more than the message). A message is taken in the same step that returns it, so cancelling a receive
+loses nothing. Each iteration over a subscription takes from the same buffer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+import msgspec
+import trio
+
+from overlaymq.errors import BufferFull, Closed, ConfigError
+from overlaymq.events import Lagged, Missed, Ready, Repaired
+from overlaymq.runtime.message import Arrived
+from overlaymq.transport.codec import Malformed
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import TracebackType
+    from typing import Self
+
+    from overlaymq.config import DeliveryConfig
+    from overlaymq.core.flow import Transit
+    from overlaymq.events import SubscriptionEvent
+    from overlaymq.messages import Batch, Descriptor
+    from overlaymq.runtime.driver import Driver
+    from overlaymq.runtime.message import Message
+
+CHECKPOINT_EVERY = 64  # a power of two; design.md section 3
+POLICIES = ("block", "drop_oldest", "drop_newest", "latest", "fail")
+
+
+class Last(msgspec.Struct, frozen=True):
+    """``since=Last(n)``: begin with up to n recent messages from the root's history."""
+
+    count: int
+
+
+class SubscriptionStatistics(msgspec.Struct, frozen=True):
+    """What a subscription has seen. ``delivered`` = ``taken`` + ``dropped`` + ``buffered``."""
+
+    delivered: int
+    taken: int
+    dropped: int
+    skipped_upstream: int
+    missed: int
+    malformed: int
+    buffered: int
+    buffered_bytes: int
+    events_dropped: int
+
+
+class Subscription:
+    """An async context manager and an async iterator of messages."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        topic: str,
+        find: Callable[[str], Awaitable[Descriptor]],
+        config: DeliveryConfig,
+        *,
+        buffer: int | None = None,
+        buffer_bytes: int | None = None,
+        when_full: str = "block",
+        receive_own: bool = True,
+        since: Last | None = None,
+    ) -> None:
+        if when_full not in POLICIES:
+            raise ConfigError(
+                f"when_full: expected one of {', '.join(POLICIES)}; got {when_full!r}"
+            )
+        self.topic = topic
+        self.descriptor: Descriptor | None = None
+        self.receive_own = receive_own
+        self.since = since.count if since else 0
+        self._driver = driver
+        self._find = find
+        self._limit = config.buffer if buffer is None else buffer
+        self._byte_limit = config.buffer_bytes if buffer_bytes is None else buffer_bytes
+        if self._limit < 1 or self._byte_limit < 1:
+            raise ConfigError("buffer and buffer_bytes: expected at least 1")
+        self._when_full = when_full
+        self._config = config
+        self._current: Arrived | None = None
+        self._buffer: deque[Arrived] = deque()
+        self._queued = 0
+        self._queued_bytes = 0
+        self._backlog: deque[tuple[Arrived, Transit]] = deque()
+        self._blocked_since: float | None = None
+        self._lot = trio.lowlevel.ParkingLot()
+        self._ready = trio.Event()
+        self._events = Events(config.event_buffer)
+        self._overflowed = False
+        self._closed = False
+        self._turn = 0
+        self._delivered = self._dropped = self._upstream = self._missed = self._malformed = 0
+
+    # --- the application's side ---
+
+    async def __aenter__(self) -> Self:
+        self.descriptor = await self._find(self.topic)
+        self._driver.subscribe(self, self.descriptor)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+        await trio.lowlevel.checkpoint_if_cancelled()
+
+    def close(self) -> None:
+        """Unsubscribe. What is buffered is given up and counted."""
+        if not self._closed:
+            self._driver.unsubscribe(self)
+            self._end()
+
+    async def wait_ready(self) -> None:
+        """Wait until what is published from now on arrives here."""
+        self._check_open()
+        await self._ready.wait()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        self._turn += 1
+        if self._turn % CHECKPOINT_EVERY:
+            await trio.lowlevel.checkpoint_if_cancelled()
+        else:
+            await trio.lowlevel.checkpoint()
+        current = self._current
+        while current is None or current.start >= current.stop:
+            current = self._advance()
+            if current is None:
+                if self._closed:
+                    raise StopAsyncIteration
+                self._check_overflow()
+                await self._lot.park()
+        return current.take()
+
+    async def receive(self) -> Message:
+        """The next message; raises Closed after ``close``."""
+        try:
+            return await self.__anext__()
+        except StopAsyncIteration:
+            raise Closed(f"the subscription to {self.topic!r} is closed") from None
+
+    def batches(self) -> Batches:
+        """Iterate over lists of messages: whatever one batch brought."""
+        return Batches(self)
+
+    def events(self) -> Events:
+        """Iterate over what happened to this subscription: Missed, Lagged, ParentLost, Repaired ..."""
+        return self._events
+
+    def statistics(self) -> SubscriptionStatistics:
+        """Counters, as a frozen value."""
+        buffered = self._held()
+        taken = self._delivered - self._dropped - buffered
+        return SubscriptionStatistics(
+            delivered=self._delivered,
+            taken=taken,
+            dropped=self._dropped,
+            skipped_upstream=self._upstream,
+            missed=self._missed,
+            malformed=self._malformed,
+            buffered=buffered,
+            buffered_bytes=self._queued_bytes + sum(one.batch.size for one, _ in self._backlog),
+            events_dropped=self._events.dropped,
+        )
+
+    # --- the driver's side ---
+
+    def offer(self, batch: Batch, transit: Transit, flow: str, now: float) -> None:
+        """A batch for this subscription; ``block`` may hold its transit."""
+        arrived = Arrived(self.topic, batch)
+        self._delivered += len(arrived)
+        if self._when_full == "block":
+            self._offer_blocking(arrived, transit, flow, now)
+        elif self._when_full == "fail" and (self._overflowed or self._room() < len(arrived)):
+            self._overflowed = True
+            self._dropped += len(arrived)
+        else:
+            self._accept(arrived)
+            self._trim()
+        self._lot.unpark_all()
+
+    def happened(self, event: SubscriptionEvent) -> None:
+        """Something to tell the application."""
+        if isinstance(event, Ready):
+            self._ready.set()
+            return
+        if isinstance(event, Missed):
+            self._missed += event.last - event.first + 1
+        elif isinstance(event, Lagged):
+            self._upstream += event.dropped
+        elif isinstance(event, Repaired):
+            self._ready.set()
+        self._events.put(event)
+
+    def impatient(self, now: float) -> float | None:
+        """Give up what has been blocked for longer than the patience; when to call again."""
+        if self._blocked_since is None:
+            return None
+        due = self._blocked_since + self._config.patience
+        if now < due:
+            return due
+        while self._backlog:
+            arrived, transit = self._backlog.popleft()
+            self._lag(len(arrived))
+            self._driver.flow.let_go(transit)
+        return None
+
+    # --- the buffer ---
+
+    def _offer_blocking(self, arrived: Arrived, transit: Transit, flow: str, now: float) -> None:
+        if not self._backlog and self._room() > 0:
+            self._blocked_since = None
+            self._accept(arrived)
+            return
+        if self._blocked_since is None:
+            self._blocked_since = now
+        impatient = now - self._blocked_since >= self._config.patience
+        if flow == "lossy" or (flow == "patient" and impatient):
+            self._lag(len(arrived))
+            return
+        transit.pending += 1
+        self._backlog.append((arrived, transit))
+
+    def _room(self) -> int:
+        """Messages the buffer has room for; at most 0 if it is full in bytes."""
+        if self._queued_bytes >= self._byte_limit:
+            return 0
+        return self._limit - self._queued - (len(self._current) if self._current else 0)
+
+    def _held(self) -> int:
+        blocked = sum(len(arrived) for arrived, _ in self._backlog)
+        return self._queued + blocked + (len(self._current) if self._current else 0)
+
+    def _accept(self, arrived: Arrived) -> None:
+        self._buffer.append(arrived)
+        self._queued += len(arrived)
+        self._queued_bytes += arrived.batch.size
+
+    def _trim(self) -> None:
+        """Apply a dropping policy until the bounds hold again."""
+        if self._when_full == "latest":
+            self._drop_all_but_last()
+        elif self._when_full == "drop_newest":
+            while (excess := -self._room()) > 0 or self._queued_bytes > self._byte_limit:
+                self._drop(self._buffer[-1], max(excess, 1), newest=True)
+        else:
+            while (excess := -self._room()) > 0 or self._queued_bytes > self._byte_limit:
+                oldest = self._current if self._current else None
+                if oldest is not None and len(oldest) and self._queued_bytes <= self._byte_limit:
+                    dropped = min(excess, len(oldest))
+                    oldest.start += dropped
+                    self._lag(dropped)
+                else:
+                    self._drop(self._buffer[0], max(excess, 1), newest=False)
+
+    def _drop(self, arrived: Arrived, count: int, *, newest: bool) -> None:
+        over_bytes = self._queued_bytes > self._byte_limit
+        count = len(arrived) if over_bytes else min(count, len(arrived))
+        if newest:
+            arrived.stop -= count
+        else:
+            arrived.start += count
+        self._queued -= count
+        self._lag(count)
+        if not len(arrived):
+            self._buffer.remove(arrived)
+            self._queued_bytes -= arrived.batch.size
+
+    def _drop_all_but_last(self) -> None:
+        kept = self._buffer.pop()
+        dropped = self._queued - 1 + (len(self._current) if self._current else 0)
+        self._current = None
+        kept.start = kept.stop - 1
+        self._buffer.clear()
+        self._buffer.append(kept)
+        self._queued = 1
+        self._queued_bytes = kept.batch.size
+        if dropped:
+            self._lag(dropped)
+
+    def _advance(self) -> Arrived | None:
+        """Make the next batch current; None if there is none."""
+        while self._buffer:
+            current = self._buffer.popleft()
+            self._queued -= len(current)
+            self._queued_bytes -= current.batch.size
+            self._unblock()
+            try:
+                expected = len(current)
+                current.open()
+            except Malformed:
+                self._malformed += expected
+                self._dropped += expected
+                continue
+            if len(current) < expected:
+                self._malformed += expected - len(current)
+                self._dropped += expected - len(current)
+            self._current = current
+            return current
+        self._current = None
+        return None
+
+    def _unblock(self) -> None:
+        moved = False
+        while self._backlog and self._room() > 0:
+            arrived, transit = self._backlog.popleft()
+            self._accept(arrived)
+            self._driver.flow.let_go(transit)
+            moved = True
+        if not self._backlog:
+            self._blocked_since = None
+        elif moved:
+            self._blocked_since = time.monotonic()
+        if moved:
+            self._driver.settle()
+
+    def _lag(self, count: int) -> None:
+        self._dropped += count
+        if self.descriptor is not None:
+            self._events.put(Lagged(self.descriptor.id, count))
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed(f"the subscription to {self.topic!r} is closed")
+        if self.descriptor is None:
+            raise Closed("enter the subscription first: `async with node.subscribe(...) as ...`")
+
+    def _check_overflow(self) -> None:
+        if self._overflowed:
+            raise BufferFull(
+                f"the subscription to {self.topic!r} overflowed at {self._limit} messages or "
+                f"{self._byte_limit} bytes; read faster, raise buffer=, or choose another when_full="
+            )
+        if self.descriptor is None:
+            self._check_open()
+
+    def _end(self) -> None:
+        self._closed = True
+        self._dropped += self._held()
+        for _, transit in self._backlog:
+            self._driver.flow.let_go(transit)
+        self._backlog.clear()
+        self._buffer.clear()
+        self._current = None
+        self._queued = self._queued_bytes = 0
+        self._lot.unpark_all()
+        self._ready.set()
+        self._events.close()
+        self._driver.settle()
+
+
+class Batches:
+    """Lists of messages. A class, not a generator: a cancelled receive does not end it."""
+
+    def __init__(self, subscription: Subscription) -> None:
+        self._subscription = subscription
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> list[Message]:
+        first = await self._subscription.__anext__()
+        current = self._subscription._current
+        rest = [] if current is None else [current.take() for _ in range(len(current))]
+        return [first, *rest]
+
+
+class Events:
+    """What happened to a subscription, oldest first. Bounded: the oldest go first and are counted."""
+
+    def __init__(self, limit: int) -> None:
+        self.dropped = 0
+        self._limit = limit
+        self._events: deque[SubscriptionEvent] = deque()
+        self._lot = trio.lowlevel.ParkingLot()
+        self._closed = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SubscriptionEvent:
+        await trio.lowlevel.checkpoint()
+        while not self._events:
+            if self._closed:
+                raise StopAsyncIteration
+            await self._lot.park()
+        return self._events.popleft()
+
+    def put(self, event: SubscriptionEvent) -> None:
+        """Append, joining runs of Lagged into one."""
+        latest = self._events[-1] if self._events else None
+        if isinstance(event, Lagged) and isinstance(latest, Lagged):
+            self._events[-1] = Lagged(event.topic, latest.dropped + event.dropped)
+        else:
+            self._events.append(event)
+        if len(self._events) > self._limit:
+            self._events.popleft()
+            self.dropped += 1
+        self._lot.unpark_all()
+
+    def close(self) -> None:
+        """No more events."""
+        self._closed = True
+        self._lot.unpark_all()
