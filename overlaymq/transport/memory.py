@@ -1,9 +1,10 @@
 """A network inside one trio run: the transport contract without sockets, threads or a clock.
 
 Everything that happens on the network is one entry in one queue, and one pump, woken through
-trio's entry queue, performs the entries in order. So calls into a node never nest inside its own
-calls, messages between two nodes keep their order, and a test that does the same things sees the
-same order of events. Messages pass by reference.
+trio's entry queue, performs the entries in order, control ahead of batches. So calls into a node
+never nest inside its own calls, messages between two nodes keep their order, and a test that does
+the same things sees the same order of events (as far as trio runs its own tasks in the same
+order). Messages pass by reference.
 
 Faults are for the asking: ``cut`` and ``heal`` break and mend the path between two addresses,
 ``crash`` takes a node away without goodbye. There is no clock, so nothing is idle by itself:
@@ -50,6 +51,7 @@ class MemoryNetwork:
     def __init__(self, round_trip: float = 0.001) -> None:
         self.round_trip = round_trip
         self._queue: deque[Callable[[], None]] = deque()
+        self._bulk: deque[Callable[[], None]] = deque()
         self._pumping = False
         self._hosts: dict[str, MemoryTransport] = {}
         self._cuts: set[frozenset[str]] = set()
@@ -101,17 +103,22 @@ class MemoryNetwork:
 
     # --- Used by the transports ---------------------------------------------------------------
 
-    def _soon(self, entry: Callable[[], None]) -> None:
-        self._queue.append(entry)
+    def _soon(self, entry: Callable[[], None], *, bulk: bool = False) -> None:
+        """Queue an entry; a bulky one comes after all that is there, as data does behind control."""
+        (self._bulk if bulk else self._queue).append(entry)
+        self._wake()
+
+    def _wake(self) -> None:
         if not self._pumping:
             self._pumping = True
             trio.lowlevel.current_trio_token().run_sync_soon(self._pump)
 
     def _pump(self) -> None:
         # Only what is here now: two nodes that answer each other must not keep trio from its tasks.
-        for _ in range(len(self._queue)):
-            self._queue.popleft()()
-        self._pumping = bool(self._queue)
+        for queue in (self._queue, self._bulk):
+            for _ in range(len(queue)):
+                queue.popleft()()
+        self._pumping = bool(self._queue or self._bulk)
         if self._pumping:
             trio.lowlevel.current_trio_token().run_sync_soon(self._pump)
 
@@ -122,7 +129,9 @@ class MemoryNetwork:
             if end is not None and end.host._sides.get(end.peer.id) is end:
                 del end.host._sides[end.peer.id]
                 end.other = None
-                self._soon(_failing(end, reason))
+                # Ahead of all that is queued: a dial there may open the pair's next link.
+                self._queue.appendleft(_failing(end, reason))
+                self._wake()
 
     def _reachable(self, a: str, b: str) -> MemoryTransport | None:
         return None if frozenset((a, b)) in self._cuts else self._hosts.get(b)
@@ -136,10 +145,14 @@ class _Side:
         self.peer = peer
         self.other: _Side | None = None
         self.dialled = False
-        self.waiting: list[Callable[[], None]] = []
+        self.waiting: list[tuple[Callable[[], None], bool]] = []
         self.backlog = 0
         self.control = 0
         self.watched = False
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.backlog or self.control)
 
     def written(self, size: int) -> None:
         self.backlog -= size
@@ -206,11 +219,14 @@ class MemoryTransport(Transport):
         if side is None:
             return
         size = batch.size
+        if size > self.config.max_frame:
+            self._tell(lambda inbox: inbox.dropped("batch larger than a frame", batch.count))
+            return
         if side.backlog + size > self.config.data_queue:
             self._tell(lambda inbox: inbox.dropped("data queue full", batch.count))
             return
         side.backlog += size
-        self._post(side, lambda: self._deliver(side, batch, size))
+        self._post(side, lambda: self._deliver(side, batch, size), bulk=True)
 
     def backlog(self, peer: Peer) -> int:
         """See Transport."""
@@ -250,8 +266,8 @@ class MemoryTransport(Transport):
             return
         done = trio.Event()
         for side in list(self._sides.values()):
-            self._say_goodbye(side)
-        self._network._soon(done.set)
+            self._say_goodbye(side, only_if_idle=False)
+        self._network._soon(done.set, bulk=True)
         await done.wait()
         self._dead = True
         self._network._hosts.pop(self.peer.address, None)
@@ -270,22 +286,22 @@ class MemoryTransport(Transport):
         side = self._sides.pop(peer.id, None)
         if side is None:
             side = _Side(self, peer)
-            self._network._soon(lambda: self._dial_side(peer))
+            dialled = side
+            self._network._soon(lambda: self._dial_side(dialled))
         self._sides[peer.id] = side  # the most recently used is last
         return side
 
-    def _post(self, side: _Side, entry: Callable[[], None]) -> None:
+    def _post(self, side: _Side, entry: Callable[[], None], *, bulk: bool = False) -> None:
         if side.other is None:
-            side.waiting.append(entry)
+            side.waiting.append((entry, bulk))
         else:
-            self._network._soon(entry)
+            self._network._soon(entry, bulk=bulk)
 
-    def _dial_side(self, peer: Peer) -> None:
-        side = self._sides.get(peer.id)
-        if side is None or side.other is not None:  # the other's dial was first, or it is over
-            return
-        outcome = self._dial(peer.address, peer.id)
-        if isinstance(outcome, str) and self._sides.get(peer.id) is side:
+    def _dial_side(self, side: _Side) -> None:
+        if self._sides.get(side.peer.id) is not side or side.other is not None:
+            return  # it is over, or the other's dial was first
+        outcome = self._dial(side.peer.address, side.peer.id)
+        if isinstance(outcome, str):
             self._network._break(side, outcome)
 
     def _dial(self, address: str, expected: Id | None) -> Peer | str:
@@ -318,8 +334,8 @@ class MemoryTransport(Transport):
         for side in ends:
             host = side.host
             host._tell_now("opened", partial(_opened, side.peer))
-            for entry in side.waiting:
-                self._network._soon(entry)
+            for entry, bulk in side.waiting:
+                self._network._soon(entry, bulk=bulk)
             side.waiting.clear()
             host._evict(side)
 
@@ -332,17 +348,23 @@ class MemoryTransport(Transport):
                 self._say_goodbye(side)
                 surplus -= 1
 
-    def _say_goodbye(self, side: _Side) -> None:
-        def part() -> None:
-            other = side.other
-            for end in (side, other):
-                if end is not None and end.host._sides.get(end.peer.id) is end:
-                    del end.host._sides[end.peer.id]
-                    end.other = None
-                    end.settle()
-                    end.host._tell_now("closed", partial(_closed, end.peer))
+    def _say_goodbye(self, side: _Side, *, only_if_idle: bool = True) -> None:
+        """Half-close: takes effect behind what is queued."""
 
-        self._network._soon(part)
+        def part() -> None:
+            ends = [end for end in (side, side.other) if end is not None]
+            if len(ends) == 1 or (only_if_idle and any(end.busy for end in ends)):
+                return
+            for end in ends:
+                del end.host._sides[end.peer.id]
+                end.other = None
+                if end.busy:  # something is lost, so it did not end as this side wished
+                    _failing(end, "the peer left while messages were under way")()
+                    continue
+                end.settle()
+                end.host._tell_now("closed", partial(_closed, end.peer))
+
+        self._network._soon(part, bulk=True)
 
     # --- Into the nodes -----------------------------------------------------------------------
 
