@@ -1,0 +1,239 @@
+"""Moving routed messages: per-hop acknowledgement, immediate reroute, and holding.
+
+Every hop is acknowledged as soon as the message is accepted (MSPastry, DSN 2004). The deadline adapts
+per neighbour as TCP's does (srtt + 4 * var, gains 1/8 and 1/4; FreePastry). When it passes, the neighbour
+is suspected and probed, and the message takes another way at once, at most ``config.reroutes`` times.
+
+A message is held, within bounds, while this node is not active yet and while the liveness of its owner
+is in doubt; it is routed again when the leaf set changes or a suspicion is settled.
+
+Deviation: a message whose acknowledgement was lost travels twice, so ``deliver`` may see it twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from overlaymq.core.pastry.routing import Way, next_hop
+from overlaymq.ids import shared_digits
+from overlaymq.messages import JoinRequest, LeafProbe, Routed, RoutedAck
+
+if TYPE_CHECKING:
+    from overlaymq.core.pastry.state import State
+    from overlaymq.ids import Id
+    from overlaymq.messages import Message, Peer
+
+MAX_HOPS = 64
+MAX_ACK_TIMEOUT = 10.0
+ROUND_TRIPS_KEPT = 256
+
+
+class Pending:
+    """A message handed to a neighbour that has not acknowledged it."""
+
+    __slots__ = ("avoid", "peer", "routed", "sent_at")
+
+    def __init__(self, routed: Routed, peer: Peer, sent_at: float, avoid: tuple[Id, ...]) -> None:
+        self.routed = routed
+        self.peer = peer
+        self.sent_at = sent_at
+        self.avoid = avoid
+
+
+class Forwarding:
+    """See the module's text."""
+
+    __slots__ = ("_held", "_hold_timer_set", "_pending", "_round_trips", "_state")
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._pending: dict[int, Pending] = {}
+        self._held: list[tuple[Routed, float]] = []
+        self._hold_timer_set = False
+        self._round_trips: dict[Id, tuple[float, float]] = {}
+
+    @property
+    def held(self) -> int:
+        """How many messages wait."""
+        return len(self._held)
+
+    def route(self, key: Id, body: Message, randomize: bool) -> None:
+        """Start a message at this node."""
+        self.move(Routed(key, self._state.me, 0, 0, body, randomize))
+
+    def receive(self, peer: Peer, routed: Routed) -> None:
+        """A neighbour hands a message over."""
+        state = self._state
+        if not 0 <= routed.hops < MAX_HOPS:
+            state.drop("pastry: too many hops")
+            return
+        if not state.active and isinstance(routed.body, JoinRequest):
+            state.joining.refuse_unready(routed.body.joiner)
+            return
+        if len(self._held) >= state.config.held_messages:
+            # Not acknowledged either: the previous hop looks for another way.
+            state.drop("pastry: too many messages held")
+            return
+        state.send(peer, RoutedAck(routed.serial))
+        if peer.id != routed.source.id:
+            state.repair.patch_hole(peer, routed.key)
+        self.move(routed)
+
+    def move(self, routed: Routed, avoid: tuple[Id, ...] = (), until: float | None = None) -> None:
+        """Deliver, forward or hold. ``until`` is how long it may still be held, if it was before."""
+        state = self._state
+        absent: Id | None = None
+        if isinstance(routed.body, JoinRequest):
+            absent = routed.body.joiner.id
+            if not state.joining.may_pass(routed):
+                return
+        way, peer = next_hop(state, routed.key, avoid, absent, routed.randomize)
+        if way is Way.HOLD or (way is Way.DELIVER and not state.active):
+            self._hold(routed, until)
+        elif way is Way.DELIVER:
+            self._deliver(routed)
+        else:
+            state.counters.rare += way is Way.RARE
+            self._forward(routed, peer, avoid)
+
+    def acked(self, peer: Peer, ack: RoutedAck) -> None:
+        """The neighbour has the message; its round trip sets the next deadline."""
+        pending = self._pending.get(ack.serial)
+        if pending is None or pending.peer.id != peer.id:
+            return
+        del self._pending[ack.serial]
+        sample = self._state.now - pending.sent_at
+        known = self._round_trips.get(peer.id)
+        if known is None:
+            if len(self._round_trips) >= ROUND_TRIPS_KEPT:
+                del self._round_trips[next(iter(self._round_trips))]
+            self._round_trips[peer.id] = (sample, sample / 2)
+        else:
+            mean, deviation = known
+            error = sample - mean
+            self._round_trips[peer.id] = (
+                mean + error / 8,
+                deviation + (abs(error) - deviation) / 4,
+            )
+
+    def deadline(self, peer: Peer) -> float:
+        """How long this neighbour may take to acknowledge."""
+        config = self._state.config
+        known = self._round_trips.get(peer.id)
+        if known is None:
+            return config.ack_timeout_first
+        mean, deviation = known
+        # On a steady network the deviation tends to zero and a deadline of srtt alone would misfire.
+        return min(mean + max(4 * deviation, config.ack_timeout_min), MAX_ACK_TIMEOUT)
+
+    def ack_due(self, serial: int) -> None:
+        """The deadline of a hop has passed."""
+        pending = self._pending.get(serial)
+        if pending is None:
+            return
+        self._state.liveness.suspect(pending.peer)
+        if serial in self._pending:
+            self._reroute(serial)
+
+    def reroute_from(self, id_: Id) -> None:
+        """This neighbour is in doubt or gone: what it has not acknowledged takes another way."""
+        for serial in [s for s, pending in self._pending.items() if pending.peer.id == id_]:
+            if serial in self._pending:
+                self._reroute(serial)
+
+    def release(self) -> None:
+        """Something has changed: try what is held again."""
+        held, self._held = self._held, []
+        for routed, until in held:
+            self.move(routed, until=until)
+
+    def hold_due(self) -> None:
+        """Give up what has waited too long."""
+        state = self._state
+        kept = [item for item in self._held if item[1] > state.now]
+        expired = len(self._held) - len(kept)
+        self._held = kept
+        self._hold_timer_set = False
+        if expired:
+            state.drop("pastry: held too long", expired)
+        if kept:
+            self._set_hold_timer(min(until for _, until in kept) - state.now)
+
+    def forget(self, id_: Id) -> None:
+        """A dead node's round trip is of no use."""
+        self._round_trips.pop(id_, None)
+
+    def _deliver(self, routed: Routed) -> None:
+        state = self._state
+        if isinstance(routed.body, JoinRequest):
+            state.joining.accept(routed.body)
+            return
+        if isinstance(routed.body, LeafProbe):
+            state.maintenance.met_by_routing(routed.source)
+            return
+        state.counters.delivered += 1
+        hops = state.hops
+        while len(hops) <= routed.hops:
+            hops.append(0)
+        hops[routed.hops] += 1
+        state.effects.extend(state.application.deliver(routed, state.now))
+
+    def _forward(self, routed: Routed, peer: Peer, avoid: tuple[Id, ...]) -> None:
+        state = self._state
+        if isinstance(routed.body, JoinRequest):
+            routed = state.joining.with_rows(routed)
+        elif not isinstance(routed.body, LeafProbe):
+            routed, chosen, effects = state.application.forward(routed, peer, state.now)
+            state.effects.extend(effects)
+            if chosen is None:
+                return
+            peer = chosen
+        state.counters.forwarded += 1
+        serial = state.next_serial()
+        self._pending[serial] = Pending(routed, peer, state.now, avoid)
+        hops = routed.hops + 1
+        state.send(
+            peer,
+            Routed(routed.key, routed.source, serial, hops, routed.body, routed.randomize),
+        )
+        state.set_timer("ack", self.deadline(peer), serial)
+
+    def _reroute(self, serial: int) -> None:
+        state = self._state
+        pending = self._pending.pop(serial)
+        avoid = (*pending.avoid, pending.peer.id)
+        if len(avoid) > state.config.reroutes:
+            state.drop("pastry: rerouted too often")
+            return
+        state.counters.rerouted += 1
+        self.move(pending.routed, avoid)
+
+    def _hold(self, routed: Routed, until: float | None) -> None:
+        state = self._state
+        if len(self._held) >= state.config.held_messages:
+            state.drop("pastry: too many messages held")
+            return
+        state.counters.held += until is None
+        if until is None:
+            until = state.now + self._patience()
+        self._held.append((routed, until))
+        self._set_hold_timer(until - state.now)
+        if not state.leaf_set_complete():
+            state.repair.fill_leaf_set()
+
+    def _set_hold_timer(self, delay: float) -> None:
+        if not self._hold_timer_set:
+            self._hold_timer_set = True
+            self._state.set_timer("held", max(delay, 0.0))
+
+    def _patience(self) -> float:
+        # Long enough for a suspicion that starts now, and for some more that it uncovers.
+        config = self._state.config
+        probing = config.probe_timeout * (config.probe_retries + 1)
+        return 4 * probing if self._state.active else max(4 * probing, config.join_retry_max)
+
+
+def lacked_entry(previous: Peer, me: Peer, key: Id, bits: int) -> int | None:
+    """The row in which the previous hop lacked an entry for the key, if its hop shows that."""
+    before = shared_digits(previous.id, key, bits)
+    return before if shared_digits(me.id, key, bits) == before else None

@@ -1,0 +1,392 @@
+"""Arrival: finding a near seed, collecting tables along the route, being confirmed, announcing.
+
+1. *Nearest seed* (MSR-TR-2002-82 by way of FreePastry's PNS): from the seed's leaf set and then its rows,
+   from the deepest up, step to whichever node is nearest by measurement; repeat row 0 until it stays.
+2. *Join request* (Scribe JSAC II-B): routed by that node to the joiner's own id. Each hop adds the rows
+   that fit the joiner and are still missing; the last one answers with them and its leaf set.
+3. *Confirmation* (MSPastry): every leaf is probed, and whoever they name. The joiner is in each of their
+   leaf sets before it is active, so no key has two owners. Until then it holds what it is to deliver.
+   Concurrent joiners learn of each other through the leaves they share.
+4. *Announcement and second stage* (Pastry Middleware 2001): the rows go to the nodes in them; each is
+   asked for its own row, and nearer nodes found there replace farther ones.
+
+An id that is live elsewhere is a copied key: the node that would hand the request to the old handle
+probes it first, and refuses the joiner if it answers. At the same address the old one must be gone.
+A node that is not active itself refuses for now.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from math import inf
+from typing import TYPE_CHECKING
+
+from overlaymq.events import Joined, JoinRejected
+from overlaymq.ids import shared_digits
+from overlaymq.messages import (
+    Announce,
+    Distance,
+    JoinRefused,
+    JoinReply,
+    JoinRequest,
+    Routed,
+    Row,
+    StateReply,
+    StateRequest,
+)
+
+if TYPE_CHECKING:
+    from overlaymq.core.pastry.state import State
+    from overlaymq.ids import Id
+    from overlaymq.messages import Peer
+
+DUELS_KEPT = 64
+ROW_ZERO_ROUNDS = 8
+SECOND_STAGE_ASKED = 64
+COPIED_KEY = "this node id is already live at another address: is the key file a copy?"
+
+
+class Phase(Enum):
+    """Where a node is on its way in."""
+
+    IDLE = "idle"
+    ASKING = "asking a node of the search for its state"
+    MEASURING = "measuring the nodes it named"
+    REQUESTED = "waiting for the join reply"
+    CONFIRMING = "waiting for the leaf set"
+    ACTIVE = "active"
+    REFUSED = "refused"
+
+
+class Joining:
+    """See the module's text. ``_duels``: contested id -> (old handle, the waiting request)."""
+
+    __slots__ = (
+        "_candidates",
+        "_distances",
+        "_duels",
+        "_near",
+        "_round",
+        "_row",
+        "_seed",
+        "_serial",
+        "_state",
+        "_tries",
+        "_waiting",
+        "_zero_rounds",
+        "phase",
+        "seeds",
+    )
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.phase = Phase.IDLE
+        self.seeds: tuple[Peer, ...] = ()
+        self._seed = 0
+        self._tries = 0
+        self._round = 0
+        self._serial = 0
+        self._row: int | None = None
+        self._zero_rounds = 0
+        self._near: Peer | None = None
+        self._candidates: dict[Id, Peer] = {}
+        self._distances: dict[Id, float] = {}
+        self._waiting: set[Id] = set()
+        self._duels: dict[Id, tuple[Peer, Routed]] = {}
+
+    # --- the joiner --------------------------------------------------------------------------------
+
+    def start(self, seeds: tuple[Peer, ...]) -> None:
+        """Enter through one of the seeds, or found a ring."""
+        if self.phase is not Phase.IDLE:
+            return
+        self.seeds = tuple(seed for seed in seeds if seed.id != self._state.me.id)
+        if not self.seeds:
+            self._activate()
+        else:
+            self._search()
+
+    def state_reply(self, peer: Peer, reply: StateReply) -> bool:
+        """Whether this answer belongs to the search."""
+        if self.phase is not Phase.ASKING or reply.serial != self._serial:
+            return False
+        state = self._state
+        if self._row is None:
+            named = state.listed(reply.leaves, "leaf set")
+            self._row = min(reply.depth, state.config.seed_search_rows, state.table.rows)
+        else:
+            rows = [row for row in reply.rows[:1] if row.number == self._row]
+            named = state.listed(rows[0].entries, "row") if rows else ()
+        self._measure((peer, *named))
+        return True
+
+    def measured(self, peer: Peer, seconds: float) -> None:
+        """A distance for the search."""
+        if self.phase is Phase.MEASURING and peer.id in self._waiting:
+            self._distances[peer.id] = seconds
+            self._waiting.discard(peer.id)
+            if not self._waiting:
+                self._choose()
+
+    def peer_failed(self, peer: Peer) -> None:
+        """A seed or a candidate cannot be reached."""
+        if self.phase is Phase.MEASURING and peer.id in self._waiting:
+            self._waiting.discard(peer.id)
+            if not self._waiting:
+                self._choose()
+        elif self._near is not None and peer.id == self._near.id:
+            if self.phase is Phase.ASKING:
+                self._next_seed()
+            elif self.phase is Phase.REQUESTED:
+                self._wait(self._state.config.join_retry)
+
+    def due(self, round_: int) -> None:
+        """A step has taken too long."""
+        if round_ != self._round:
+            return
+        if self.phase is Phase.MEASURING:
+            self._choose()
+        elif self.phase is Phase.ASKING:
+            self._next_seed()
+        elif self.phase is Phase.REQUESTED:
+            self._tries += 1
+            if self._tries % 2:
+                self._request()
+            else:
+                self._next_seed()
+        elif self.phase is Phase.CONFIRMING:
+            self._next_seed()
+
+    def reply(self, peer: Peer, reply: JoinReply) -> None:
+        """The closest node has let this one in."""
+        if self.phase is not Phase.REQUESTED:
+            return
+        state = self._state
+        self.phase = Phase.CONFIRMING
+        config = state.config
+        self._wait(4 * config.probe_timeout * (config.probe_retries + 2))
+        for leaf in state.listed(reply.leaves, "leaf set"):
+            if leaf.id not in state.failed and leaf.id != state.me.id:
+                state.liveness.probe(leaf)
+        state.liveness.probe(peer)
+        if len(reply.rows) > state.table.rows:
+            state.drop("pastry: too many rows")
+            return
+        for row in reply.rows:
+            for entry in state.listed(row.entries, "row"):
+                state.maintenance.learn(entry)
+        if self._near is not None:
+            serial = state.next_question(self._near)
+            state.send(self._near, StateRequest(serial, neighbours=True))
+
+    def refused(self, refusal: JoinRefused) -> None:
+        """Not now, or never."""
+        if self.phase is Phase.REQUESTED and refusal.fatal:
+            self.phase = Phase.REFUSED
+            self._state.notify(JoinRejected(refusal.reason))
+
+    def leaf_set_confirmed(self) -> None:
+        """Every leaf has answered, and there is no gap."""
+        if self.phase is not Phase.CONFIRMING:
+            return
+        if len(self._state.leaves):
+            self._activate()
+        else:
+            self._next_seed()
+
+    def _search(self) -> None:
+        self._near = self.seeds[self._seed % len(self.seeds)]
+        self._row = None
+        self._zero_rounds = 0
+        self._ask()
+
+    def _ask(self) -> None:
+        near = self._near
+        if near is None:
+            return
+        state = self._state
+        self.phase = Phase.ASKING
+        self._serial = state.next_serial()
+        rows = () if self._row is None else (self._row,)
+        state.send(near, StateRequest(self._serial, rows, leaves=self._row is None))
+        self._wait(2 * state.config.probe_timeout)
+
+    def _measure(self, peers: tuple[Peer, ...]) -> None:
+        state = self._state
+        self.phase = Phase.MEASURING
+        self._candidates = {peer.id: peer for peer in peers if peer.id != state.me.id}
+        unknown = [p for p in self._candidates.values() if p.id not in self._distances]
+        self._waiting = {peer.id for peer in unknown}
+        for peer in unknown:
+            state.measure(peer)
+        if unknown:
+            self._wait(state.config.probe_timeout)
+        else:
+            self._choose()
+
+    def _choose(self) -> None:
+        previous = self._near
+        reached = [p for p in self._candidates.values() if p.id in self._distances]
+        if reached:
+            self._near = min(reached, key=lambda peer: (self._distances[peer.id], peer.id))
+            nearest = self._distances[self._near.id]
+            # A node as near as the last one is no reason to move.
+            if previous is not None and self._distances.get(previous.id, inf) <= nearest:
+                self._near = previous
+        row = self._row or 0
+        if row > 0:
+            self._row = row - 1
+            self._ask()
+        elif self._near != previous and self._zero_rounds < ROW_ZERO_ROUNDS:
+            self._row = 0
+            self._zero_rounds += 1
+            self._ask()
+        else:
+            self._request()
+
+    def _request(self) -> None:
+        state = self._state
+        if self._near is None:
+            return
+        self.phase = Phase.REQUESTED
+        request = JoinRequest(state.me)
+        state.send(self._near, Routed(state.me.id, state.me, state.next_serial(), 0, request))
+        self._wait(min(state.config.join_retry * 2**self._tries, state.config.join_retry_max))
+
+    def _next_seed(self) -> None:
+        self._seed += 1
+        if self._seed % len(self.seeds):
+            self._search()
+            return
+        # All seeds were tried: back off before the next round.
+        state = self._state
+        self.phase = Phase.ASKING
+        self._tries += 1
+        self._near = self.seeds[0]
+        self._row = None
+        self._serial = state.next_serial()
+        state.send(self._near, StateRequest(self._serial, leaves=True))
+        self._wait(min(state.config.join_retry * 2**self._tries, state.config.join_retry_max))
+
+    def _wait(self, seconds: float) -> None:
+        self._round += 1
+        self._state.set_timer("join", seconds, 0, self._round)
+
+    def _activate(self) -> None:
+        state = self._state
+        self.phase = Phase.ACTIVE
+        state.active = True
+        state.leaves_changed = True
+        state.release_due = True
+        self._candidates, self._distances, self._waiting = {}, {}, set()
+        state.notify(Joined())
+        state.liveness.start()
+        state.maintenance.start()
+        self._announce()
+
+    def _announce(self) -> None:
+        state = self._state
+        table = state.table
+        rows = [Row(number, table.row(number)) for number in range(table.depth)]
+        told = tuple(state.everyone())
+        for peer in told:
+            entry = table.get(peer.id)
+            if entry is None:
+                state.send(peer, Announce())
+                continue
+            row = rows[table.slot(peer.id) >> table.bits]
+            distance = table.distance(peer.id)
+            if distance < inf:
+                state.send(peer, Distance(distance))
+            state.send(peer, Announce((row,)))
+        for peer in told[-SECOND_STAGE_ASKED:]:
+            number = table.slot(peer.id) >> table.bits
+            serial = state.next_question(peer)
+            state.send(peer, StateRequest(serial, (number,)))
+
+    # --- the nodes on the way ----------------------------------------------------------------------
+
+    def refuse_unready(self, joiner: Peer) -> None:
+        """This node is not in the ring itself."""
+        self._state.send(joiner, JoinRefused("the seed has not joined yet"))
+
+    def may_pass(self, routed: Routed) -> bool:
+        """Whether a join request goes on; not while its id may be live elsewhere."""
+        state = self._state
+        if not isinstance(routed.body, JoinRequest):
+            return True
+        joiner = routed.body.joiner
+        if joiner.id == state.me.id:
+            if joiner.address != state.me.address:
+                state.send(joiner, JoinRefused(COPIED_KEY, fatal=True))
+            return False
+        old = state.known(joiner.id)
+        if old is None or (old.address == joiner.address and old.incarnation == joiner.incarnation):
+            return True
+        if old.address == joiner.address:
+            if old.incarnation < joiner.incarnation:
+                state.liveness.died(old)
+            return True
+        self._begin_duel(old, routed)
+        return False
+
+    def _begin_duel(self, old: Peer, routed: Routed) -> None:
+        state = self._state
+        if old.id not in self._duels and len(self._duels) >= DUELS_KEPT:
+            state.drop("pastry: too many contested ids")
+            return
+        self._duels[old.id] = (old, routed)
+        state.liveness.probe(old)
+
+    def old_handle_answered(self, peer: Peer) -> None:
+        """The node whose id was claimed lives: the claimant has a copy of its key."""
+        duel = self._duels.get(peer.id)
+        if duel is None or duel[0].address != peer.address:
+            return
+        routed = self._duels.pop(peer.id)[1]
+        if isinstance(routed.body, JoinRequest):
+            self._state.send(routed.body.joiner, JoinRefused(COPIED_KEY, fatal=True))
+
+    def old_handle_died(self, peer: Peer) -> None:
+        """The node whose id was claimed is gone: the request may go on."""
+        duel = self._duels.pop(peer.id, None)
+        if duel is not None:
+            self._state.forwarding.move(duel[1])
+
+    def with_rows(self, routed: Routed) -> Routed:
+        """Add the rows of this node that fit the joiner and no earlier hop has given."""
+        request = routed.body
+        if not isinstance(request, JoinRequest):
+            return routed
+        rows = self._rows_for(request)
+        return Routed(
+            routed.key,
+            routed.source,
+            routed.serial,
+            routed.hops,
+            JoinRequest(request.joiner, rows),
+            routed.randomize,
+        )
+
+    def accept(self, request: JoinRequest) -> None:
+        """This node is the closest to the joiner: let it in."""
+        state = self._state
+        rows = self._rows_for(request)
+        leaves = tuple(leaf for leaf in state.leaves.ring if leaf.id != request.joiner.id)
+        state.send(request.joiner, JoinReply(rows, leaves))
+
+    def _rows_for(self, request: JoinRequest) -> tuple[Row, ...]:
+        state = self._state
+        table = state.table
+        if len(request.rows) > table.rows:
+            state.drop("pastry: too many rows")
+            return ()
+        given = len(request.rows)
+        shared = shared_digits(state.me.id, request.joiner.id, table.bits)
+        if shared >= table.rows:
+            return request.rows
+        added = [Row(number, table.row(number)) for number in range(given, shared)]
+        # This node itself belongs into the last row it can give.
+        if shared >= given:
+            added.append(Row(shared, (*table.row(shared), state.me)))
+        return (*request.rows, *added)

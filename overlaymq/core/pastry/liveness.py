@@ -1,0 +1,293 @@
+"""Who is alive: heartbeats, suspicion, verification, death (MSPastry, DSN 2004; protocols.md 1.7, 1.9).
+
+Each node sends one heartbeat a period to its left neighbour, so it expects one from its right; any other
+message counts. A neighbour that is late, does not acknowledge or whose link breaks is *suspected*: routed
+around, and probed. Only when the probe and its retries fail is it dead and removed. A rumour of death
+is never believed, only verified. After a death the whole leaf set is probed with the list of the failed,
+so that several adjacent failures are found in parallel.
+
+A leaf probe carries the prober's leaf set and the ids it believes failed. Whoever is heard from in a
+probe or its answer enters the leaf set; those it names are probed before they may. This is also how a
+joiner is confirmed: it is active once no probe is outstanding and its leaf set is complete.
+
+Deviation: MSPastry removes leaves that another node reports failed at once and adds them back when they
+answer; here, as in FreePastry, they stay until this node's own probe has failed.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from overlaymq.core.pastry.state import FAILED_SECONDS
+from overlaymq.events import PeerDead
+from overlaymq.messages import Heartbeat, LeafProbe, LeafProbeReply
+
+if TYPE_CHECKING:
+    from overlaymq.core.pastry.state import State
+    from overlaymq.ids import Id
+    from overlaymq.messages import Peer
+
+PROBES_KEPT = 1024
+FAILED_TOLD = 16
+BROKEN_LINK_PAUSE = 0.25
+"""Share of the probe timeout to wait before a broken link is tried again."""
+
+
+class Probing:
+    """An outstanding leaf probe. ``round`` tells its timer from that of an earlier try."""
+
+    __slots__ = ("heard", "peer", "round", "tries")
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.tries = 0
+        self.round = 0
+        self.heard = False
+
+
+class Liveness:
+    """See the module's text."""
+
+    __slots__ = ("_probing", "_right", "_right_heard", "_round", "_state")
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._probing: dict[Id, Probing] = {}
+        self._right: Id | None = None
+        self._right_heard = 0.0
+        self._round = 0
+
+    @property
+    def probing(self) -> bool:
+        """Whether any probe is outstanding."""
+        return bool(self._probing)
+
+    # --- heartbeats --------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """This node is active: start the two periodic timers at a random phase."""
+        state = self._state
+        state.set_timer("heartbeat", state.config.heartbeat_every * state.random.random())
+        state.set_timer("watch", state.config.heartbeat_every)
+
+    def heartbeat_due(self) -> None:
+        """Tell the left neighbour that this node lives, unless it has just heard from it."""
+        state = self._state
+        left = state.leaves.left
+        period = state.config.heartbeat_every
+        if left is not None and state.left_sent + period <= state.now:
+            state.send(left, Heartbeat())
+        wait = period if left is None else state.left_sent + period - state.now
+        state.set_timer("heartbeat", max(wait, period / 100))
+        self._forget_old_failures()
+
+    def watch_right(self) -> None:
+        """The leaf set has changed: a new right neighbour is given a full period."""
+        right = self._state.leaves.right
+        id_ = None if right is None else right.id
+        if id_ != self._right:
+            self._right = id_
+            self._right_heard = self._state.now
+
+    def watch_due(self) -> None:
+        """Suspect the right neighbour if it is late."""
+        state = self._state
+        period = state.config.heartbeat_every
+        right = state.leaves.right
+        if right is None:
+            state.set_timer("watch", period)
+            return
+        left_over = self._right_heard + period + state.config.probe_timeout - state.now
+        if left_over <= 0:
+            self.suspect(right)
+            left_over = period
+        state.set_timer("watch", left_over)
+
+    def heard(self, peer: Peer) -> None:
+        """Any message from a node shows that it lives."""
+        id_ = peer.id
+        if id_ == self._right:
+            self._right_heard = self._state.now
+        if self._state.suspects and self._state.suspects.pop(id_, None) is not None:
+            self._state.release_due = True
+        if self._probing:
+            probing = self._probing.get(id_)
+            if probing is not None:
+                probing.heard = True
+
+    def heard_member(self, peer: Peer) -> bool:
+        """A message that only a ring member sends; False if it is from before the node came back."""
+        state = self._state
+        known = state.leaves.get(peer.id) or state.table.get(peer.id)
+        if known is not None and known is not peer:
+            if known.incarnation > peer.incarnation:
+                state.drop("pastry: from an earlier incarnation")
+                return False
+            if known.incarnation < peer.incarnation:
+                state.renew(peer)
+                probing = self._probing.get(peer.id)
+                if probing is not None:
+                    probing.peer = peer
+        return True
+
+    # --- suspicion and probes ----------------------------------------------------------------------
+
+    def suspect(self, peer: Peer) -> None:
+        """Route around a node, and find out about it."""
+        state = self._state
+        if peer.id not in state.suspects:
+            known = state.known(peer.id)
+            if known is None and peer.id in state.failed:
+                state.forwarding.reroute_from(peer.id)
+                return
+            state.suspects[peer.id] = peer
+            state.counters.suspected += 1
+        self.probe(peer)
+        state.forwarding.reroute_from(peer.id)
+
+    def link_failed(self, peer: Peer) -> None:
+        """The driver could not reach a node: a strong suspicion, verified at once."""
+        state = self._state
+        probing = self._probing.get(peer.id)
+        if probing is not None:
+            if peer.incarnation >= probing.peer.incarnation:
+                self._pause(probing)
+            return
+        known = state.known(peer.id)
+        if known is not None and known.incarnation <= peer.incarnation:
+            self.suspect(known)
+        else:
+            state.forwarding.reroute_from(peer.id)
+
+    def probe(self, peer: Peer) -> None:
+        """Ask a node whether it lives and who is near it, unless that is under way."""
+        state = self._state
+        if peer.id in self._probing or peer.id == state.me.id:
+            return
+        if len(self._probing) >= PROBES_KEPT:
+            state.drop("pastry: too many probes")
+            return
+        self._probing[peer.id] = probing = Probing(peer)
+        self._send_probe(probing)
+
+    def probe_due(self, id_: Id, round_: int) -> None:
+        """A try has timed out, or the pause after a broken link is over."""
+        probing = self._probing.get(id_)
+        if probing is None or probing.round != round_:
+            return
+        if probing.tries <= self._state.config.probe_retries:
+            self._send_probe(probing)
+            return
+        del self._probing[id_]
+        if not probing.heard:
+            self.died(probing.peer)
+        self.settle()
+
+    def died(self, peer: Peer) -> None:
+        """A node is verified dead."""
+        state = self._state
+        known = state.known(peer.id)
+        state.forget(peer)
+        if known is not None:
+            state.counters.failures += 1
+            state.maintenance.remember(peer)
+            self._tell_gone(peer)
+        state.joining.old_handle_died(peer)
+
+    def departed(self, peer: Peer, leaves: tuple[Peer, ...]) -> None:
+        """A node says itself that it leaves: no need to verify."""
+        state = self._state
+        self._probing.pop(peer.id, None)
+        known = state.known(peer.id)
+        state.forget(peer)
+        if known is not None:
+            self._tell_gone(peer)
+        self._probe_named(leaves)
+        self.settle()
+
+    # --- leaf probes -------------------------------------------------------------------------------
+
+    def probed(self, peer: Peer, message: LeafProbe) -> None:
+        """Answer with what this node believes."""
+        self._believe(peer, message)
+        state = self._state
+        state.send(peer, LeafProbeReply(state.leaves.ring, self._told_failed(), state.active))
+
+    def answered(self, peer: Peer, message: LeafProbeReply) -> None:
+        """A probe came back."""
+        self._probing.pop(peer.id, None)
+        self._believe(peer, message)
+        self.settle()
+
+    def probe_leaves(self) -> None:
+        """Ask the whole leaf set."""
+        for leaf in self._state.leaves.ring:
+            self.probe(leaf)
+
+    def settle(self) -> None:
+        """Nothing outstanding: the leaf set is complete, or its gap must be closed."""
+        state = self._state
+        if self._probing:
+            return
+        if not state.leaf_set_complete():
+            state.repair.fill_leaf_set()
+        elif not state.active:
+            state.joining.leaf_set_confirmed()
+
+    def _believe(self, peer: Peer, message: LeafProbe | LeafProbeReply) -> None:
+        state = self._state
+        state.failed.pop(peer.id, None)
+        state.add_leaf(peer)
+        state.table.consider(peer, inf)
+        if len(message.failed) > FAILED_TOLD * 4:
+            state.drop("pastry: list of failed is too long")
+        else:
+            for id_ in message.failed:
+                leaf = state.leaves.get(id_)
+                if leaf is not None and id_ != peer.id:
+                    self.probe(leaf)
+        self._probe_named(message.leaves)
+
+    def _probe_named(self, peers: tuple[Peer, ...]) -> None:
+        state = self._state
+        admits = state.leaves.admits
+        for named in state.listed(peers, "leaf set"):
+            if admits(named.id) and named.id not in state.failed:
+                self.probe(named)
+
+    def _send_probe(self, probing: Probing) -> None:
+        state = self._state
+        probing.tries += 1
+        self._round += 1
+        probing.round = self._round
+        state.counters.probes += 1
+        state.send(probing.peer, LeafProbe(state.leaves.ring, self._told_failed()))
+        state.set_timer("probe", state.config.probe_timeout, probing.peer.id, probing.round)
+
+    def _pause(self, probing: Probing) -> None:
+        # The link breaks once per try however many messages were queued on it: the new round makes
+        # the try's own timer stale, and a pause that is under way has an even earlier end.
+        state = self._state
+        if probing.round < 0:
+            return
+        self._round += 1
+        probing.round = -self._round
+        pause = state.config.probe_timeout * BROKEN_LINK_PAUSE
+        state.set_timer("probe", pause, probing.peer.id, probing.round)
+
+    def _told_failed(self) -> tuple[Id, ...]:
+        failed = self._state.failed
+        return tuple(failed)[-FAILED_TOLD:] if failed else ()
+
+    def _tell_gone(self, peer: Peer) -> None:
+        state = self._state
+        state.forwarding.reroute_from(peer.id)
+        state.forwarding.forget(peer.id)
+        state.notify(PeerDead(peer))
+        state.effects.extend(state.application.peer_died(peer, state.now))
+
+    def _forget_old_failures(self) -> None:
+        state = self._state
+        for id_ in [i for i, at in state.failed.items() if state.now - at > FAILED_SECONDS]:
+            del state.failed[id_]
