@@ -18,6 +18,7 @@ from overlaymq.core.pastry.maintenance import Maintenance
 from overlaymq.core.pastry.repair import Repair
 from overlaymq.core.pastry.state import Counters, State
 from overlaymq.events import Join, LeafsChanged, Leave, Measured, PeerFailed, Received, TimerFired
+from overlaymq.ids import Id
 from overlaymq.messages import Peer
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from overlaymq.core.dissemination.base import Effects
     from overlaymq.core.pastry.application import Application
     from overlaymq.events import Timer
-    from overlaymq.ids import Id
     from overlaymq.messages import Message
 
 PastryInput: TypeAlias = Received | TimerFired | PeerFailed | Measured | Join | Leave
@@ -225,7 +225,7 @@ TIMERS: dict[str, Callable[[State, Timer], None]] = {
     "pastry.join": lambda s, timer: s.joining.due(timer.round),
     "pastry.heartbeat": lambda s, _: s.liveness.heartbeat_due(),
     "pastry.watch": lambda s, _: s.liveness.watch_due(),
-    "pastry.probe": lambda s, timer: s.liveness.probe_due(timer.subject, timer.round),
+    "pastry.probe": lambda s, timer: s.liveness.probe_due(Id(timer.subject), timer.round),
     "pastry.gossip": lambda s, _: s.maintenance.gossip_due(),
     "pastry.rows": lambda s, _: s.maintenance.rows_due(),
     "pastry.neighbours": lambda s, _: s.maintenance.neighbours_due(),
