@@ -1,0 +1,167 @@
+"""The one I/O thread of a process: an asyncio loop for gRPC, which has no trio support.
+
+All nodes of a process share it. It starts with the first transport and ends with the last; a later
+transport starts a new one. gRPC objects are made and used on this thread only.
+
+A busy trio thread starves this one of the GIL: a thread that wants the GIL gets it only when the
+holder lets go, and a trio loop that always has something to run lets go only for moments. So whoever
+hands work over sets ``pending``, and an Instrument in the trio run sleeps for zero seconds before each
+I/O wait while it is set (measured in design.md section 3: hand-over p99 from seconds to milliseconds).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from overlaymq.errors import ForkedProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+
+class IoThread:
+    """A running loop and how to reach it."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.pending = False
+        self.users = 0
+        self._ended: list[Callable[[], None]] = []
+        self.loop = asyncio.new_event_loop()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._thread = threading.Thread(target=self._run, name="overlaymq-io", daemon=True)
+        self._thread.start()
+
+    def call(self, function: Callable[..., object], *arguments: object) -> None:
+        """Run a function on the I/O thread, soon."""
+        self.pending = True
+        self.loop.call_soon_threadsafe(self._called, function, *arguments)
+
+    def _called(self, function: Callable[..., object], *arguments: object) -> None:
+        self.pending = False
+        function(*arguments)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """On the I/O thread: start a task and keep it from being collected."""
+        task = self.loop.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+            self._finish()
+        finally:
+            self.loop.close()
+            for tell in self._ended:
+                tell()
+
+    def _finish(self) -> None:
+        left = asyncio.all_tasks(self.loop)
+        for task in left:
+            task.cancel()
+        if left:
+            self.loop.run_until_complete(asyncio.wait(left, timeout=1))
+
+    async def end(self) -> None:
+        """From trio: stop the loop and wait for the thread."""
+        ended = trio.Event()
+        token = trio.lowlevel.current_trio_token()
+
+        def tell() -> None:
+            with contextlib.suppress(trio.RunFinishedError):
+                token.run_sync_soon(ended.set)
+
+        self._ended.append(tell)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        with trio.move_on_after(3):
+            await ended.wait()
+            self._thread.join(1)  # it has nothing left to do: this takes microseconds
+
+
+_lock = threading.Lock()
+_current: IoThread | None = None
+
+
+def acquire() -> IoThread:
+    """The process's I/O thread, started if there is none. Each ``acquire`` needs a ``release``."""
+    global _current
+    with _lock:
+        if _current is None or _current.pid != os.getpid():
+            _current = IoThread()
+        _current.users += 1
+        return _current
+
+
+async def release(thread: IoThread) -> None:
+    """Give it back; the last one ends it."""
+    global _current
+    with _lock:
+        thread.users -= 1
+        last = thread.users == 0
+        if last and _current is thread:
+            _current = None
+    if last:
+        with trio.CancelScope(shield=True):
+            await thread.end()
+    else:
+        await trio.lowlevel.checkpoint()
+
+
+def check_process(pid: int) -> None:
+    """Raise in a forked child: gRPC's threads did not come along."""
+    if os.getpid() != pid:
+        raise ForkedProcess(
+            "this node was made before the process forked, and gRPC does not survive a fork: "
+            "create the node in the child, or start children with the spawn method"
+        )
+
+
+# --- Against starvation ---------------------------------------------------------------------------
+
+
+class HandoverInstrument(trio.abc.Instrument):
+    """Lets the I/O thread have the GIL while it has something to take over."""
+
+    def __init__(self, thread: IoThread) -> None:
+        self.thread = thread
+        self.users = 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        """Called by trio once per scheduling round."""
+        if self.thread.pending:
+            time.sleep(0)
+
+
+_instrument: trio.lowlevel.RunVar[HandoverInstrument | None] = trio.lowlevel.RunVar(
+    "overlaymq-handover", None
+)
+
+
+def install_instrument(thread: IoThread) -> None:
+    """Once per trio run."""
+    instrument = _instrument.get()
+    if instrument is None or instrument.thread is not thread:
+        instrument = HandoverInstrument(thread)
+        trio.lowlevel.add_instrument(instrument)
+        _instrument.set(instrument)
+    instrument.users += 1
+
+
+def remove_instrument() -> None:
+    """By the last user of the run."""
+    instrument = _instrument.get()
+    if instrument is not None:
+        instrument.users -= 1
+        if instrument.users == 0:
+            trio.lowlevel.remove_instrument(instrument)
+            _instrument.set(None)

@@ -1,0 +1,342 @@
+"""The gRPC transport, as its node sees it: the trio side.
+
+    node -- send, send_batch --> Lane --> Engine, Link (I/O thread) --> gRPC
+    node <-- Inbox <-- Mailbox <-- Engine, Link (I/O thread)        <-- gRPC
+
+Messages are encoded here, on the node's thread, and cross to the I/O thread as bytes; what arrives is
+decoded here. The I/O thread opens only what concerns the link itself (pings, goodbyes), so it can
+answer while the node is busy. Each direction is woken once per burst.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import os
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from overlaymq.errors import Closed, LinkRefused
+from overlaymq.messages import Batch, Peer
+from overlaymq.transport import _io_thread, codec, grpc_options
+from overlaymq.transport._io_thread import HandoverInstrument
+from overlaymq.transport.base import LinkInfo, Transport
+from overlaymq.transport.grpc_engine import Engine
+from overlaymq.transport.grpc_lane import Lane, Mailbox
+from overlaymq.transport.handshake import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Coroutine, Sequence
+
+    from overlaymq.config import LinkConfig
+    from overlaymq.identity import Identity
+    from overlaymq.ids import Id
+    from overlaymq.messages import Message
+    from overlaymq.transport.base import Inbox
+
+__all__ = ["GrpcTransport", "HandoverInstrument"]
+
+log = logging.getLogger("overlaymq.transport")
+
+
+@functools.cache
+def _warn_once() -> None:
+    log.warning("links are authenticated but NOT encrypted yet: use trusted networks only")
+
+
+class GrpcTransport(Transport):
+    """See Transport for the contract. ``peer`` is this node's own address as told to others; when
+    listening on a wildcard it becomes final with the first dial."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        config: LinkConfig,
+        listen: str,
+        advertise: str = "",
+        incarnation: int = 0,
+    ) -> None:
+        self.peer = Peer(identity.id, "", incarnation)
+        self.control_taken = 0  # bytes; the I/O thread compares them with what it received
+        self.data_taken = 0
+        self._identity = identity
+        self._config = config
+        self._listen = listen
+        self._advertise = advertise
+        self._pid = os.getpid()
+        self._lanes: dict[Id, Lane] = {}
+        self._outbox: deque[Lane] = deque()
+        self._handed_over = False
+        self._closed = False
+        self._io: _io_thread.IoThread
+        self._engine: Engine
+        self._inbox: Inbox
+        self._mailbox: Mailbox
+
+    # --- Life ---------------------------------------------------------------------------------
+
+    async def start(self, inbox: Inbox) -> Peer:
+        """See Transport. Raises ConfigError when the address cannot be used."""
+        _io_thread.check_process(self._pid)
+        grpc_options.split(self._listen)
+        self._inbox = inbox
+        self._mailbox = Mailbox(trio.lowlevel.current_trio_token(), self._inbox_raised)
+        self._io = _io_thread.acquire()
+        self._engine = Engine(self._io, self._identity, self._config, self.peer)
+        try:
+            await self._perform(self._engine.start(self, self._listen, self._advertise))
+        except BaseException:
+            self._closed = True
+            with trio.CancelScope(shield=True):
+                await self._perform(self._engine.stop())
+                await _io_thread.release(self._io)
+            raise
+        _io_thread.install_instrument(self._io)
+        self.peer = self._engine.me
+        _warn_once()
+        log.info("listening on %s", self.peer.address)
+        return self.peer
+
+    async def aclose(self) -> None:
+        """See Transport."""
+        if self._closed or not hasattr(self, "_engine"):
+            self._closed = True
+            await trio.lowlevel.checkpoint()
+            return
+        _io_thread.check_process(self._pid)
+        self._closed = True
+        with trio.CancelScope(shield=True):
+            with trio.move_on_after(self._config.grace + 2):  # the I/O thread keeps the grace
+                await self._perform(self._engine.stop())
+            self._mailbox.closed = True
+            _io_thread.remove_instrument()
+            await _io_thread.release(self._io)
+        self._lanes.clear()
+
+    async def connect(self, address: str) -> Peer:
+        """See Transport."""
+        self._check()
+        grpc_options.split(address)
+        try:
+            found: Peer = await self._perform(self._engine.connect(address))
+        except Refused as refused:
+            raise LinkRefused(str(refused)) from None
+        return found
+
+    async def _perform(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Run a coroutine on the I/O thread and wait for its outcome here."""
+        done = trio.Event()
+        outcome: list[Any] = []
+
+        async def perform() -> None:
+            try:
+                outcome.extend((await work, None))
+            except BaseException as error:  # it is raised again on the trio thread
+                outcome.extend((None, error))
+            self._mailbox.post(done.set)
+
+        self._io.call(self._io.spawn, perform())
+        await done.wait()
+        result, error = outcome
+        if error is not None:
+            raise error
+        return result
+
+    def _check(self) -> None:
+        _io_thread.check_process(self._pid)
+        if self._closed:
+            raise Closed("the node has been closed")
+
+    # --- Sending ------------------------------------------------------------------------------
+
+    def send(self, peer: Peer, message: Message) -> None:
+        """See Transport."""
+        lane = self._lane(peer)
+        if lane is None:
+            return
+        part = codec.encode(message)
+        size = len(part)
+        waiting = lane.control_handed - lane.control_written
+        if waiting + size > self._config.control_queue or size > self._config.max_frame:
+            self.post_dropped("control queue full", 1)
+            lane.kill = "the control queue is full"
+        else:
+            lane.control.append(part)
+            lane.control_handed += size
+        self._schedule(lane)
+
+    def send_batch(self, peer: Peer, batch: Batch) -> None:
+        """See Transport."""
+        lane = self._lane(peer)
+        if lane is None:
+            return
+        part = codec.encode_batch(batch)
+        size = len(part)
+        if lane.backlog + size > self._config.data_queue:
+            self.post_dropped("data queue full", batch.count)
+        elif size > self._config.max_frame:
+            self.post_dropped("batch larger than a frame", batch.count)
+        else:
+            lane.data.append(part)
+            lane.data_handed += size
+            self._schedule(lane)
+
+    def backlog(self, peer: Peer) -> int:
+        """See Transport."""
+        lane = self._lanes.get(peer.id)
+        return lane.backlog if lane is not None else 0
+
+    def watch(self, peer: Peer) -> None:
+        """See Transport."""
+        lane = self._lanes.get(peer.id)
+        if lane is None:
+            self.post_drained()
+        else:
+            lane.watched = True
+            self._schedule(lane)
+
+    def probe(self, peer: Peer) -> None:
+        """See Transport."""
+        lane = self._lane(peer)
+        if lane is not None:
+            lane.probe = True
+            self._schedule(lane)
+
+    def keep(self, peers: Collection[Id]) -> None:
+        """See Transport."""
+        self._check()
+        self._engine.kept = frozenset(peers)
+
+    def links(self) -> tuple[LinkInfo, ...]:
+        """See Transport."""
+        return tuple(
+            LinkInfo(lane.peer, lane.dialled, lane.backlog)
+            for lane in self._lanes.values()
+            if lane.link is not None and not lane.ended
+        )
+
+    def _lane(self, peer: Peer) -> Lane | None:
+        _io_thread.check_process(self._pid)
+        if self._closed:
+            self.post_dropped("sent after close", 1)
+            return None
+        lane = self._lanes.get(peer.id)
+        if lane is None:
+            if peer.id == self.peer.id:
+                self.post_dropped("sent to itself", 1)
+                return None
+            lane = self._lanes[peer.id] = Lane(peer)
+        return lane
+
+    def _schedule(self, lane: Lane) -> None:
+        if not lane.scheduled:
+            lane.scheduled = True
+            self._outbox.append(lane)
+            if not self._handed_over:  # after the append: the I/O thread clears it before it looks
+                self._handed_over = True
+                self._io.call(self._take)
+
+    def _take(self) -> None:
+        """On the I/O thread."""
+        self._handed_over = False
+        self._engine.take(self._outbox)
+
+    # --- From the I/O thread ------------------------------------------------------------------
+
+    def post_opened(self, lane: Lane) -> None:
+        self._mailbox.post(self._on_opened, lane)
+
+    def post_ended(self, lane: Lane, reason: str | None) -> None:
+        self._mailbox.post(self._on_ended, lane, reason)
+
+    def post_control(self, lane: Lane, envelopes: Sequence[bytes], size: int) -> None:
+        self._mailbox.post(self._on_control, lane, envelopes, size)
+
+    def post_data(self, lane: Lane, frame: bytes) -> None:
+        self._mailbox.post(self._on_data, lane, frame)
+
+    def post_measured(self, lane: Lane, seconds: float) -> None:
+        self._mailbox.post(self._inbox.measured, lane.peer, seconds)
+
+    def post_drained(self) -> None:
+        self._mailbox.post(self._inbox.drained)
+
+    def post_dropped(self, reason: str, count: int) -> None:
+        self._mailbox.post(self._inbox.dropped, reason, count)
+
+    def post_address(self, me: Peer) -> None:
+        self._mailbox.post(setattr, self, "peer", me)
+
+    # --- On the trio thread, out of the mailbox -----------------------------------------------
+
+    def _on_opened(self, lane: Lane) -> None:
+        id_ = lane.peer.id
+        waiting = self._lanes.get(id_)
+        self._lanes[id_] = lane
+        if waiting is not None and waiting is not lane:
+            waiting.abandoned = True
+            waiting.move_to(lane)
+            self._schedule(lane)
+        self._inbox.opened(lane.peer)
+
+    def _on_ended(self, lane: Lane, reason: str | None) -> None:
+        id_ = lane.peer.id
+        if self._lanes.get(id_) is lane:
+            del self._lanes[id_]
+            if reason is None and (lane.control or lane.data or lane.probe) and not self._closed:
+                # Handed over after the last frame was written: not lost, but for the next link.
+                fresh = self._lanes[id_] = Lane(lane.peer)
+                lane.move_to(fresh)
+                self._schedule(fresh)
+        if reason is None:
+            self._inbox.closed(lane.peer)
+        else:
+            self._inbox.failed(lane.peer, reason)
+
+    def _on_control(self, lane: Lane, envelopes: Sequence[bytes], size: int) -> None:
+        self.control_taken += size
+        self._made_room()
+        for envelope in envelopes:
+            try:
+                message = codec.decode(envelope)
+            except codec.Malformed as error:
+                self._malformed(lane, str(error))
+                continue
+            self._deliver(lane, message)
+
+    def _on_data(self, lane: Lane, frame: bytes) -> None:
+        self.data_taken += len(frame)
+        self._made_room()
+        try:
+            batches = codec.decode_data_frame(frame)
+        except codec.Malformed as error:
+            self._malformed(lane, str(error))
+            return
+        for batch in batches:
+            self._deliver(lane, batch)
+
+    def _deliver(self, lane: Lane, message: Message) -> None:
+        try:
+            self._inbox.received(lane.peer, message)
+        except Exception:  # one message that the node cannot take must not cost its neighbours
+            log.exception("a node could not take a %s", type(message).__name__)
+            self._inbox_raised()
+
+    def _inbox_raised(self) -> None:
+        with contextlib.suppress(Exception):
+            self._inbox.dropped("the node raised an exception", 1)
+
+    def _malformed(self, lane: Lane, reason: str) -> None:
+        self._inbox.dropped(f"malformed: {reason}", 1)
+        lane.malformed += 1
+        if lane.malformed > self._config.malformed_frames and not lane.kill:
+            lane.kill = "too many malformed messages"
+            self._schedule(lane)
+
+    def _made_room(self) -> None:
+        if self._engine.paused and self._engine.has_room():
+            self._engine.paused = False
+            self._io.call(self._engine.resume)

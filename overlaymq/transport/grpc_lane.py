@@ -1,0 +1,135 @@
+"""What the trio thread and the I/O thread share: lanes one way, a mailbox the other.
+
+A lane is the queue towards one peer for the life of one link: from the first send (or the link's
+arrival) until ``failed`` or ``closed``. The trio thread appends and counts what it handed over; the I/O
+thread pops and counts what it has written. Each counter has one writer, deques are safe at both ends,
+so there is no lock. Nothing is ever taken by copy-then-clear: that loses what arrives in between.
+
+A lane that has ended takes no more from the I/O thread. What the trio thread appended meanwhile is
+lost with the link if it failed; if it was closed in peace, the trio thread moves it to a fresh lane.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from overlaymq.messages import Peer
+    from overlaymq.transport.grpc_link import Link
+
+log = logging.getLogger("overlaymq.transport")
+
+ROUND = 64
+"""Mailbox items handled per scheduling round, so that trio's tasks run in between: a guess."""
+
+
+class Lane:
+    """See the module's text. Fields are marked with the thread that writes them."""
+
+    __slots__ = (
+        "abandoned",
+        "control",
+        "control_handed",
+        "control_written",
+        "data",
+        "data_handed",
+        "data_written",
+        "dial",
+        "dialled",
+        "ended",
+        "kill",
+        "link",
+        "malformed",
+        "peer",
+        "probe",
+        "scheduled",
+        "watched",
+    )
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer  # hearsay until the link opens; then I/O sets what was proved
+        self.control: deque[bytes] = deque()
+        self.data: deque[bytes] = deque()
+        self.control_handed = 0  # trio
+        self.control_written = 0  # I/O
+        self.data_handed = 0  # trio
+        self.data_written = 0  # I/O
+        self.scheduled = False  # set by trio when in the outbox, cleared by I/O before it looks
+        self.watched = False  # set by trio, cleared by I/O
+        self.probe = False  # set by trio, cleared by I/O
+        self.kill = ""  # trio: give the link up, for this reason
+        self.abandoned = False  # trio: its items have moved to the lane that was opened
+        self.malformed = 0  # trio
+        self.ended = False  # I/O
+        self.dialled = False  # I/O
+        self.link: Link | None = None  # I/O
+        self.dial: asyncio.Task[None] | None = None  # I/O
+
+    @property
+    def backlog(self) -> int:
+        return self.data_handed - self.data_written
+
+    def move_to(self, other: Lane) -> None:
+        """On the trio thread: what is still waiting goes on in another lane."""
+        other.control_handed += _move(self.control, other.control)
+        other.data_handed += _move(self.data, other.data)
+        other.watched |= self.watched
+        other.probe |= self.probe
+
+
+def _move(source: deque[bytes], target: deque[bytes]) -> int:
+    moved = 0
+    while source:
+        part = source.popleft()
+        target.append(part)
+        moved += len(part)
+    return moved
+
+
+class Mailbox:
+    """Calls from the I/O thread (or from inside a call of the node) to the trio thread, in order.
+
+    Trio is woken once per burst. An exception in a call is logged and reported, never passed on: it
+    would end the whole trio run.
+    """
+
+    def __init__(self, token: trio.lowlevel.TrioToken, broken: Callable[[], None]) -> None:
+        self._token = token
+        self._broken = broken
+        self._items: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._scheduled = False
+        self.closed = False
+
+    def post(self, function: Callable[..., None], *arguments: Any) -> None:
+        """From any thread."""
+        self._items.append((function, arguments))
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            try:
+                self._token.run_sync_soon(self._take)
+            except trio.RunFinishedError:
+                self.closed = True
+
+    def _take(self) -> None:
+        self._scheduled = False  # first: what is posted from here on schedules again
+        for _ in range(ROUND):
+            if not self._items or self.closed:
+                return
+            function, arguments = self._items.popleft()
+            try:
+                function(*arguments)
+            except Exception:  # whatever the node did, the other links and the trio run go on
+                log.exception("a node's inbox raised; the event is lost")
+                self._broken()
+        if self._items:
+            self._schedule()
