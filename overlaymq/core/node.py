@@ -135,7 +135,7 @@ class Node:
 
     def kept(self) -> set[Id]:
         """The peers whose links should stay open."""
-        kept = set(self.pastry.kept())
+        kept = set(self.pastry.kept)
         for topic in self._topics.values():
             kept.update(peer.id for peer in topic.strategy.kept)
         return kept

@@ -1,4 +1,7 @@
-"""Recent batches of a topic at its root, for late joiners (``since=Last(n)``): bounded in messages and bytes."""
+"""Recent batches of a topic at its root, for late joiners (``since=Last(n)``).
+
+Bounded in messages and bytes.
+"""
 
 from __future__ import annotations
 

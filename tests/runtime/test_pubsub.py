@@ -1,0 +1,384 @@
+"""The public interface, end to end, on networks in memory: what an application relies on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+
+import overlaymq
+from overlaymq import ids
+from overlaymq.config import Config, DeliveryConfig, TopicConfig
+from overlaymq.testing import network, open_memory_node
+
+if TYPE_CHECKING:
+    from overlaymq.messages import Batch
+
+SMALL = Config(
+    delivery=DeliveryConfig(
+        window=64 * 1024, run_bytes=8 * 1024, chunk=16 * 1024, max_payload=1024 * 1024, patience=0.2
+    )
+)
+
+
+async def test_every_subscriber_gets_every_message_in_order() -> None:
+    async with network(5) as nodes, nodes[1].subscribe("t") as one, nodes[2].subscribe("t") as two:
+        await one.wait_ready()
+        await two.wait_ready()
+        for number in range(1000):
+            await nodes[4].publish("t", str(number).encode())
+        for subscription in (one, two):
+            got = [(await subscription.receive()).payload for _ in range(1000)]
+            assert got == [str(number).encode() for number in range(1000)]
+
+
+async def test_a_message_says_where_it_comes_from() -> None:
+    async with network(3) as nodes:
+        async with nodes[1].subscribe("t") as subscription:
+            await subscription.wait_ready()
+            receipt = await nodes[2].publish("t", b"x", headers={"kind": "greeting"})
+            message = await subscription.receive()
+        assert message.origin == nodes[2].id
+        assert message.seq == receipt.seq
+        assert message.topic == "t"
+        assert message.hops >= 1
+        assert message.published_at > 0
+        assert dict(message.headers) == {"kind": "greeting"}
+
+
+async def test_equal_payloads_are_distinct_messages() -> None:
+    async with network(2) as nodes, nodes[0].subscribe("t") as subscription:
+        await subscription.wait_ready()
+        for _ in range(3):
+            await nodes[1].publish("t", b"same")
+        assert [(await subscription.receive()).seq for _ in range(3)] == [0, 1, 2]
+
+
+async def test_each_subscription_of_a_node_gets_every_message_and_own_ones_by_choice() -> None:
+    async with network(3) as nodes:
+        node = nodes[1]
+        async with (
+            node.subscribe("t") as one,
+            node.subscribe("t") as two,
+            node.subscribe("t", receive_own=False) as others_only,
+        ):
+            for subscription in (one, two, others_only):
+                await subscription.wait_ready()
+            await node.publish("t", b"mine")
+            await nodes[2].publish("t", b"theirs")
+            for subscription in (one, two):
+                got = {(await subscription.receive()).payload for _ in range(2)}
+                assert got == {b"mine", b"theirs"}
+            assert (await others_only.receive()).payload == b"theirs"
+
+
+async def test_a_receipt_grows_and_counts_links() -> None:
+    async with network(4) as nodes:
+        await nodes[0].create("t", root="creator")
+        async with nodes[1].subscribe("t") as one, nodes[2].subscribe("t") as two:
+            await one.wait_ready()
+            await two.wait_ready()
+            assert await nodes[0].wait_subscribers("t", 2) == 2
+            receipt = await nodes[0].publish("t", b"x")
+            assert await receipt.wait("sent") == 2
+            assert receipt.stage == "sent"
+            with pytest.raises(overlaymq.NotSupported, match="ordered"):
+                await receipt.wait("sequenced")
+
+
+async def test_create_conflicts_are_refused_and_repeats_are_not() -> None:
+    async with network(3) as nodes:
+        await nodes[0].create("t", reliability="fifo")
+        await nodes[1].create("t", reliability="fifo")
+        with pytest.raises(overlaymq.TopicConflict, match="reliability='fifo'"):
+            await nodes[2].create("t", reliability="best_effort")
+
+
+async def test_all_nodes_agree_on_a_topics_settings_whatever_their_configuration_says() -> None:
+    lossy = msgspec.structs.replace(Config(), topics={"t*": TopicConfig(flow="lossy")})
+    async with network(3) as nodes:
+        await nodes[0].create("topic", flow="lossless")
+        async with (
+            open_memory_node(nodes.memory, lossy, name="late", seeds=[nodes[0]]) as late,
+            late.subscribe("topic") as subscription,
+        ):
+            assert subscription.descriptor is not None
+            assert subscription.descriptor.flow == "lossless"
+
+
+async def test_what_is_not_built_says_so() -> None:
+    async with network(1) as nodes:
+        with pytest.raises(overlaymq.NotSupported, match="not built"):
+            await nodes[0].create("t", reliability="ordered")
+
+
+async def test_large_payloads_cross_in_chunks_and_too_large_ones_raise() -> None:
+    async with network(3, SMALL) as nodes, nodes[1].subscribe("t") as subscription:
+        await subscription.wait_ready()
+        large = bytes(range(256)) * 2048
+        await nodes[2].publish("t", b"before")
+        await nodes[2].publish("t", large, headers={"large": "yes"})
+        await nodes[2].publish("t", b"after")
+        got = [await subscription.receive() for _ in range(3)]
+        assert [message.payload for message in got] == [b"before", large, b"after"]
+        assert [message.seq for message in got] == [0, 1, 2]
+        assert dict(got[1].headers) == {"large": "yes"}
+        with pytest.raises(overlaymq.PayloadTooLarge, match="max_payload"):
+            await nodes[2].publish("t", bytes(1024 * 1024 + 1))
+
+
+async def test_publish_nowait_raises_when_there_is_no_room() -> None:
+    async with network(2, SMALL) as nodes:
+        await nodes[0].create("t", flow="lossless", root="creator")
+        async with nodes[1].subscribe("t", buffer=1) as subscription:
+            await subscription.wait_ready()
+
+            def fill() -> None:
+                while True:
+                    nodes[0].publish_nowait("t", bytes(1000))
+
+            with pytest.raises(overlaymq.WouldBlock):
+                fill()
+
+
+async def test_publish_nowait_needs_a_known_topic() -> None:
+    async with network(1) as nodes:
+        with pytest.raises(overlaymq.WouldBlock, match="not known"):
+            nodes[0].publish_nowait("t", b"x")
+
+
+async def test_publish_many_and_batches() -> None:
+    async with network(2) as nodes, nodes[0].subscribe("t") as subscription:
+        await subscription.wait_ready()
+        receipts = await nodes[1].publish_many("t", [b"%d" % n for n in range(300)])
+        assert [receipt.seq for receipt in receipts] == list(range(300))
+        got: list[bytes] = []
+        async for batch in subscription.batches():
+            got += [message.payload for message in batch]
+            if len(got) == 300:
+                break
+        assert got == [b"%d" % n for n in range(300)]
+
+
+async def test_lossless_waits_for_a_stopped_reader_and_loses_nothing() -> None:
+    async with network(2, SMALL) as nodes:
+        await nodes[0].create("t", flow="lossless", root="creator")
+        async with (
+            nodes[1].subscribe("t", buffer=10) as subscription,
+            trio.open_nursery() as nursery,
+        ):
+            await subscription.wait_ready()
+
+            async def publish() -> None:
+                for number in range(2000):
+                    await nodes[0].publish("t", str(number).encode().ljust(200))
+
+            nursery.start_soon(publish)
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            held = subscription.statistics().buffered_bytes + nodes[0].statistics().queued_bytes
+            assert held < 4 * SMALL.delivery.window
+            for number in range(2000):
+                assert (await subscription.receive()).payload.strip() == str(number).encode()
+        assert nodes[0].statistics().skipped_for_slow_children == 0
+
+
+async def test_patient_goes_on_without_the_slow_one_and_tells_it() -> None:
+    async with network(3, SMALL) as nodes:
+        await nodes[0].create("t", flow="patient", root="creator")
+        async with nodes[1].subscribe("t", buffer=10) as slow, nodes[2].subscribe("t") as fast:
+            await slow.wait_ready()
+            await fast.wait_ready()
+            total = 3000
+            got = 0
+            async with trio.open_nursery() as nursery:
+
+                async def publish() -> None:
+                    for _ in range(total):
+                        await nodes[0].publish("t", bytes(200))
+
+                nursery.start_soon(publish)
+                while got < total:
+                    await fast.receive()
+                    got += 1
+            taken = 0
+            with trio.move_on_after(0.5):
+                while True:
+                    await slow.receive()
+                    taken += 1
+            statistics = slow.statistics()
+            assert statistics.dropped + statistics.skipped_upstream > 0
+            upstream = nodes[0].statistics().skipped_for_slow_children
+            assert taken + statistics.dropped + statistics.buffered + upstream == total
+            with trio.fail_after(1):
+                async for event in slow.events():
+                    assert isinstance(event, overlaymq.Lagged)
+                    break
+
+
+async def test_a_blocked_topic_does_not_stop_another() -> None:
+    async with network(2, SMALL) as nodes:
+        await nodes[0].create("stuck", flow="lossless", root="creator")
+        await nodes[0].create("free", root="creator")
+        async with (
+            nodes[1].subscribe("stuck", buffer=1) as stuck,
+            nodes[1].subscribe("free") as free,
+            trio.open_nursery() as nursery,
+        ):
+            await stuck.wait_ready()
+            await free.wait_ready()
+
+            async def fill() -> None:
+                while True:
+                    await nodes[0].publish("stuck", bytes(1000))
+
+            nursery.start_soon(fill)
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            for number in range(100):
+                await nodes[0].publish("free", str(number).encode())
+                assert (await free.receive()).payload == str(number).encode()
+            assert await nodes[0].ping(nodes[1].id) < 1
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("policy", ["drop_oldest", "drop_newest", "latest"])
+async def test_drop_policies_account_for_every_message(policy: str) -> None:
+    async with network(2, SMALL) as nodes:
+        await nodes[0].create("t", root="creator")
+        async with nodes[1].subscribe("t", buffer=50, when_full=policy) as subscription:
+            await subscription.wait_ready()
+            for number in range(1000):
+                await nodes[0].publish("t", str(number).encode())
+            with trio.fail_after(5):
+                while subscription.statistics().delivered < 1000:
+                    await trio.lowlevel.checkpoint()
+            statistics = subscription.statistics()
+            expected = 1 if policy == "latest" else 50
+            assert statistics.buffered == expected
+            assert statistics.dropped == 1000 - expected
+            first = (await subscription.receive()).payload
+            assert first == {"drop_oldest": b"950", "drop_newest": b"0", "latest": b"999"}[policy]
+
+
+async def test_fail_raises_after_what_was_buffered() -> None:
+    async with network(2) as nodes:
+        await nodes[0].create("t", root="creator")
+        async with nodes[1].subscribe("t", buffer=5, when_full="fail") as subscription:
+            await subscription.wait_ready()
+            await nodes[0].publish_many("t", [b"x"] * 5)
+            with trio.fail_after(5):
+                while subscription.statistics().delivered < 5:
+                    await trio.lowlevel.checkpoint()
+            await nodes[0].publish("t", b"one too many")
+            with trio.fail_after(5):
+                while subscription.statistics().delivered < 6:
+                    await trio.lowlevel.checkpoint()
+            for _ in range(5):
+                await subscription.receive()
+            with pytest.raises(overlaymq.BufferFull, match="overflowed"):
+                await subscription.receive()
+
+
+async def test_late_joiners_can_ask_for_recent_messages() -> None:
+    async with network(3) as nodes:
+        await nodes[0].create("t", root="creator", reliability="fifo")
+        await nodes[0].publish_many("t", [str(n).encode() for n in range(100)])
+        async with nodes[1].subscribe("t", since=overlaymq.Last(7)) as late:
+            await late.wait_ready()
+            assert [(await late.receive()).payload for _ in range(7)] == [
+                str(n).encode() for n in range(93, 100)
+            ]
+
+
+async def test_typed_topics() -> None:
+    class Price(msgspec.Struct):
+        symbol: str
+        value: float
+
+    async with network(2) as nodes:
+        codec = overlaymq.JsonCodec(Price)
+        async with nodes[0].topic("prices", codec).subscribe() as prices:
+            await prices.wait_ready()
+            await nodes[1].topic("prices", codec).publish(Price("AAPL", 191.2))
+            value, message = await prices.__anext__()
+            assert value == Price("AAPL", 191.2)
+            assert message.origin == nodes[1].id
+
+
+async def test_a_topic_survives_its_rendezvous_node() -> None:
+    async with network(6) as nodes:
+        owner_id, _, _ = await nodes[0].lookup(f"{ids.topic_id('t'):032x}")
+        owner = next(node for node in nodes if node.id == owner_id)
+        others = [node for node in nodes if node is not owner]
+        await others[0].create("t", reliability="fifo", flow="lossless")
+        async with others[1].subscribe("t") as subscription:
+            await subscription.wait_ready()
+            await others[2].publish("t", b"before")
+            assert (await subscription.receive()).payload == b"before"
+            await owner.leave()
+            with trio.fail_after(20):
+                async for event in subscription.events():
+                    if isinstance(event, overlaymq.Repaired):
+                        break
+            await others[2].publish("t", b"after")
+            with trio.fail_after(20):
+                assert (await subscription.receive()).payload == b"after"
+        with pytest.raises(overlaymq.TopicConflict):
+            await others[3].create("t", reliability="best_effort")
+
+
+async def test_the_bodys_exception_leaves_unwrapped() -> None:
+    with pytest.raises(ValueError, match="mine"):
+        async with network(2):
+            raise ValueError("mine")
+
+
+async def test_upcalls_see_join_and_forward_and_their_errors_are_contained() -> None:
+    joined: list[str] = []
+    stop = False
+
+    def on_forward(batch: Batch) -> Batch | None:
+        if stop:
+            raise RuntimeError("broken upcall")
+        return batch
+
+    async with network(2) as nodes:
+        await nodes[0].create("t", root="creator")
+        nodes[0].set_upcalls(
+            "t",
+            overlaymq.Upcalls(
+                on_forward=on_forward, on_join=lambda peer: joined.append(peer.address)
+            ),
+        )
+        async with nodes[1].subscribe("t") as subscription:
+            await subscription.wait_ready()
+            assert joined == [nodes[1].address]
+            await nodes[0].publish("t", b"one")
+            stop = True
+            await nodes[0].publish("t", b"two")
+            assert [(await subscription.receive()).payload for _ in range(2)] == [b"one", b"two"]
+        drops = nodes[0].statistics().drops
+        assert any("broken upcall" in reason for reason in drops)
+
+
+async def test_closing_ends_iteration_and_a_closed_node_says_so() -> None:
+    async with network(1) as nodes:
+        node = nodes[0]
+        async with node.subscribe("t") as subscription, trio.open_nursery() as nursery:
+            ended = trio.Event()
+
+            async def read() -> None:
+                async for _ in subscription:
+                    pass
+                ended.set()
+
+            nursery.start_soon(read)
+            await trio.testing.wait_all_tasks_blocked()
+            subscription.close()
+            await ended.wait()
+    with pytest.raises(overlaymq.Closed):
+        await node.publish("t", b"x")
+    with pytest.raises(overlaymq.Closed):
+        node.subscribe("t")
