@@ -16,7 +16,7 @@ import contextlib
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import trio
 
@@ -24,6 +24,8 @@ from overlaymq.errors import ForkedProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+
+T = TypeVar("T")
 
 
 class IoThread:
@@ -54,6 +56,33 @@ class IoThread:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    async def perform(
+        self, work: Coroutine[Any, Any, T], post: Callable[..., object] | None = None
+    ) -> T:
+        """From trio: run a coroutine on the I/O thread and wait for its outcome here.
+
+        ``post`` carries the news back, for callers that want it in order with other news. If the
+        caller is cancelled, the work goes on.
+        """
+        done = trio.Event()
+        outcome: list[tuple[T, None] | tuple[None, BaseException]] = []
+        tell = post or trio.lowlevel.current_trio_token().run_sync_soon
+
+        async def perform() -> None:
+            try:
+                outcome.append((await work, None))
+            except BaseException as error:  # it is raised again on the trio thread
+                outcome.append((None, error))
+            with contextlib.suppress(trio.RunFinishedError):
+                tell(done.set)
+
+        self.call(self.spawn, perform())
+        await done.wait()
+        result, error = outcome[0]
+        if error is not None:
+            raise error
+        return cast("T", result)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)

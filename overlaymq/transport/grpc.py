@@ -15,7 +15,7 @@ import functools
 import logging
 import os
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GrpcTransport", "HandoverInstrument"]
 
+T = TypeVar("T")
 log = logging.getLogger("overlaymq.transport")
 
 
@@ -121,29 +122,13 @@ class GrpcTransport(Transport):
         self._check()
         grpc_options.split(address)
         try:
-            found: Peer = await self._perform(self._engine.connect(address))
+            return await self._perform(self._engine.connect(address))
         except Refused as refused:
             raise LinkRefused(str(refused)) from None
-        return found
 
-    async def _perform(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Run a coroutine on the I/O thread and wait for its outcome here."""
-        done = trio.Event()
-        outcome: list[Any] = []
-
-        async def perform() -> None:
-            try:
-                outcome.extend((await work, None))
-            except BaseException as error:  # it is raised again on the trio thread
-                outcome.extend((None, error))
-            self._mailbox.post(done.set)
-
-        self._io.call(self._io.spawn, perform())
-        await done.wait()
-        result, error = outcome
-        if error is not None:
-            raise error
-        return result
+    async def _perform(self, work: Coroutine[Any, Any, T]) -> T:
+        """On the I/O thread; the outcome comes after the events that it caused."""
+        return await self._io.perform(work, self._mailbox.post)
 
     def _check(self) -> None:
         _io_thread.check_process(self._pid)
@@ -202,7 +187,7 @@ class GrpcTransport(Transport):
         """See Transport."""
         lane = self._lane(peer)
         if lane is not None:
-            lane.probe = True
+            lane.probes += 1
             self._schedule(lane)
 
     def keep(self, peers: Collection[Id]) -> None:
@@ -286,7 +271,8 @@ class GrpcTransport(Transport):
         id_ = lane.peer.id
         if self._lanes.get(id_) is lane:
             del self._lanes[id_]
-            if reason is None and (lane.control or lane.data or lane.probe) and not self._closed:
+            waiting = lane.control or lane.data or lane.probes > lane.probed
+            if reason is None and waiting and not self._closed:
                 # Handed over after the last frame was written: not lost, but for the next link.
                 fresh = self._lanes[id_] = Lane(lane.peer)
                 lane.move_to(fresh)

@@ -110,7 +110,10 @@ class Engine:
 
     async def _wait_any(self, longest: float) -> None:
         working = [task for task in self._tasks if task is not asyncio.current_task()]
-        await asyncio.wait(working, timeout=longest, return_when=asyncio.FIRST_COMPLETED)
+        if working:
+            await asyncio.wait(working, timeout=longest, return_when=asyncio.FIRST_COMPLETED)
+        else:
+            await asyncio.sleep(0.01)
 
     async def _cut_off(self) -> None:
         for lane in list(self.lanes.values()):
@@ -272,6 +275,8 @@ class Engine:
 
     async def _arrival(self, id_: Id, longest: float) -> None:
         """Wait until the peer's own dial arrives, but not too long."""
+        if self.link_to(id_) is not None:
+            return
         waiting = self.loop.create_future()
         self._arrivals.setdefault(id_, []).append(waiting)
         try:
@@ -424,7 +429,7 @@ class Engine:
         """A dialer's second stream; its token says which link it belongs to."""
         metadata = dict(context.invocation_metadata() or ())
         link = self._tokens.pop(metadata.get(handshake.TOKEN_KEY, b""), None)
-        if link is None or link.state is not State.OPEN:
+        if link is None or link.state is State.ENDED:
             raise Refused("no such link", "unknown token", "UNAUTHENTICATED")
         await self._serve(link, link.start_data(ServerStream(context)))
 

@@ -48,7 +48,8 @@ class Lane:
         "link",
         "malformed",
         "peer",
-        "probe",
+        "probed",
+        "probes",
         "scheduled",
         "watched",
     )
@@ -63,7 +64,8 @@ class Lane:
         self.data_written = 0  # I/O
         self.scheduled = False  # set by trio when in the outbox, cleared by I/O before it looks
         self.watched = False  # set by trio, cleared by I/O
-        self.probe = False  # set by trio, cleared by I/O
+        self.probes = 0  # trio: how many were asked for
+        self.probed = 0  # I/O: how many were sent
         self.kill = ""  # trio: give the link up, for this reason
         self.abandoned = False  # trio: its items have moved to the lane that was opened
         self.malformed = 0  # trio
@@ -81,7 +83,7 @@ class Lane:
         other.control_handed += _move(self.control, other.control)
         other.data_handed += _move(self.data, other.data)
         other.watched |= self.watched
-        other.probe |= self.probe
+        other.probes += self.probes - self.probed
 
 
 def _move(source: deque[bytes], target: deque[bytes]) -> int:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 GOODBYE_WAIT = 1.0
 """How long one stream's end may precede the goodbye on the other: a guess."""
+MAX_PONGS = 1024
+"""Frames of pongs waiting to be written before the link is given up: a guess."""
 
 
 class Stream(Protocol):
@@ -86,11 +88,13 @@ class State(enum.Enum):
 class Writer:
     """Drains one queue into one stream."""
 
-    def __init__(self, link: Link, stream: Stream, queue: deque[bytes]) -> None:
+    def __init__(
+        self, link: Link, stream: Stream, queue: deque[bytes], urgent: deque[bytes]
+    ) -> None:
         self._link = link
         self._stream = stream
         self._queue = queue
-        self.urgent: deque[bytes] = deque()  # ahead of the queue: pings and pongs
+        self._urgent = urgent  # goes ahead of the queue
         self._idle: asyncio.Future[None] | None = None
         self._limit = link.engine.config.frame_size
 
@@ -102,7 +106,7 @@ class Writer:
         """Until the link closes and the queue is empty; ``last`` makes the final frame."""
         write = self._stream.write
         while True:
-            while not self._queue and not self.urgent:
+            while not self._queue and not self._urgent:
                 if self._link.state is not State.OPEN:
                     if final := last():
                         await write(final)
@@ -118,8 +122,8 @@ class Writer:
         """As many whole parts as fit, at least one; and how many bytes came from the queue."""
         parts: list[bytes] = []
         room = self._limit
-        while self.urgent:
-            parts.append(self.urgent.popleft())
+        while self._urgent:
+            parts.append(self._urgent.popleft())
         size = 0
         queue = self._queue
         while queue:
@@ -143,6 +147,8 @@ class Link:
         self._channel = channel  # the dialer's
         self._streams: list[Stream] = []
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._unfinished = 4  # also while the data stream is still on its way
+        self._urgent: deque[bytes] = deque()  # pings and pongs
         self._control: Writer | None = None
         self._data: Writer | None = None
         self._goodbye_heard = asyncio.Event()
@@ -156,7 +162,7 @@ class Link:
 
     def start_control(self, stream: Stream) -> list[asyncio.Task[None]]:
         """Begin to read and write the control stream."""
-        self._control = Writer(self, stream, self.lane.control)
+        self._control = Writer(self, stream, self.lane.control, self._urgent)
         tasks = [
             self._task(self._read_control(stream)),
             self._task(self._control.run(self._control_written, self._goodbye)),
@@ -167,7 +173,7 @@ class Link:
 
     def start_data(self, stream: Stream) -> list[asyncio.Task[None]]:
         """The same for the data stream."""
-        self._data = Writer(self, stream, self.lane.data)
+        self._data = Writer(self, stream, self.lane.data, deque())
         tasks = [
             self._task(self._read_data(stream)),
             self._task(self._data.run(self._data_written, bytes)),
@@ -195,7 +201,8 @@ class Link:
         except Exception as error:  # gRPC raises a dozen types here; all mean that the link broke
             self.fail(explain(error))
             return
-        if len(self._tasks) <= 1:
+        self._unfinished -= 1
+        if not self._unfinished:
             self._end(None)
 
     def kick(self) -> None:
@@ -204,8 +211,8 @@ class Link:
         if lane.kill:
             self.fail(lane.kill)
             return
-        if lane.probe:
-            lane.probe = False
+        while lane.probed < lane.probes:
+            lane.probed += 1
             self.ping(lambda seconds: self.engine.measured(lane, seconds))
         if self._control is not None:
             self._control.kick()
@@ -222,8 +229,6 @@ class Link:
         self._reason = reason
         grace = self.engine.config.grace
         self._force = self.engine.loop.call_later(grace, self.force)
-        if not self._streams:
-            self._end(None)
         self.kick()
 
     def force(self) -> None:
@@ -263,11 +268,11 @@ class Link:
         self._pings[self._serial] = lambda now: answered(now - started)
         if len(self._pings) > 64:  # only a peer that never answers gets here
             del self._pings[next(iter(self._pings))]
-        self._urgent(codec.encode_ping(self._serial))
+        self._say(codec.encode_ping(self._serial))
 
-    def _urgent(self, part: bytes) -> None:
+    def _say(self, part: bytes) -> None:
+        self._urgent.append(part)
         if self._control is not None:
-            self._control.urgent.append(part)
             self._control.kick()
 
     def _goodbye(self) -> bytes:
@@ -293,9 +298,10 @@ class Link:
 
     async def _on_control(self, frame: codec.ControlFrame, size: int) -> None:
         if frame.pings:
-            self._urgent(b"".join([codec.encode_pong(number) for number in frame.pings]))
-            if self._control is not None and len(self._control.urgent) > 1024:
-                self.fail("too many pings")
+            self._say(b"".join([codec.encode_pong(number) for number in frame.pings]))
+            if len(self._urgent) > MAX_PONGS:
+                self.fail("it asks for answers and does not read them")
+                return
         for number in frame.pongs:
             answered = self._pings.pop(number, None)
             if answered is not None:
