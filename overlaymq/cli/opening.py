@@ -1,0 +1,124 @@
+"""From flags to a running node.
+
+Nodes that are told nothing meet on a loopback port: whoever comes first listens there and founds the
+overlay, everybody else joins through it. Two that start at the same moment both try to be first; the port
+lets one of them, and the other joins. So an attempt that fails at once is made again for a short while.
+
+A node that has seeds but no address to listen at takes the address of the interface that faces the first
+seed, so that joining an overlay on another machine needs one flag.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
+
+import trio
+from msgspec.structs import replace
+
+from overlaymq.cli.options import ADMIN_ADDRESS
+from overlaymq.config import AdminConfig, NodeConfig, load
+from overlaymq.errors import ConfigError, JoinFailed
+from overlaymq.runtime.opening import facing_seed, open_node
+from overlaymq.transport.grpc_options import split
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from overlaymq.cli.options import NodeOptions, TopicOptions
+    from overlaymq.config import Config
+    from overlaymq.runtime.node import Node
+
+MEET_FOR = 3.0
+"""Seconds in which a node may change its mind between founding and joining: a guess."""
+MEET_PAUSE = 0.1
+
+
+@asynccontextmanager
+async def opened(options: NodeOptions) -> AsyncIterator[Node]:
+    """A node as the flags, the environment and the file say."""
+    config = configured(options)
+    async with AsyncExitStack() as stack:
+        if meets(config):
+            node = await _meet(stack, config, options.meet)
+        else:
+            node = await stack.enter_async_context(open_node(_with_admin(config)))
+        yield node
+
+
+def configured(options: NodeOptions) -> Config:
+    """The configuration before the question of where to meet."""
+    config = load(
+        options.config,
+        os.environ,
+        listen=options.listen,
+        seeds=options.seeds or None,
+        advertise=options.advertise,
+        key_file=options.key_file,
+    )
+    if options.admin:
+        config = replace(config, admin=AdminConfig(enabled=True, listen=options.admin))
+    if config.node.listen == NodeConfig().listen and config.node.seeds:
+        facing = facing_seed("0.0.0.0:1", config.node.seeds).rpartition(":")[0]
+        config = replace(config, node=replace(config.node, listen=f"{facing or '127.0.0.1'}:0"))
+    return config
+
+
+def meets(config: Config) -> bool:
+    """Whether the configuration leaves it open where this node listens and whom it joins."""
+    return config.node.listen == NodeConfig().listen and not config.node.seeds
+
+
+async def create_if_asked(node: Node, topic: str, creation: TopicOptions) -> None:
+    """Create the topic if settings for it were given."""
+    if creation.given:
+        await node.create(topic, **creation.given)
+
+
+async def _meet(stack: AsyncExitStack, config: Config, point: str) -> Node:
+    split(point)
+    deadline = trio.current_time() + MEET_FOR
+    while True:
+        try:
+            return await stack.enter_async_context(open_node(_with_admin(_placed(config, point))))
+        except (ConfigError, JoinFailed):  # the port was taken, or its holder not up or just gone
+            if trio.current_time() > deadline:
+                raise
+        await trio.sleep(MEET_PAUSE)
+
+
+def _placed(config: Config, point: str) -> Config:
+    """Found the overlay at the meeting point, or join through whoever holds it."""
+    if is_free(point):
+        return replace(config, node=replace(config.node, listen=point))
+    return replace(config, node=replace(config.node, seeds=(point,)))
+
+
+def _with_admin(config: Config) -> Config:
+    """A node of the command line can be asked for its status, at the usual port if it is free."""
+    listen = config.admin.listen
+    if listen == AdminConfig().listen and is_free(ADMIN_ADDRESS):
+        listen = ADMIN_ADDRESS
+    return replace(config, admin=AdminConfig(enabled=True, listen=listen))
+
+
+def is_free(address: str) -> bool:
+    """Whether this process could listen there."""
+    return why_not_free(address) is None
+
+
+def why_not_free(address: str) -> OSError | None:
+    """What the system says against listening there."""
+    host, port = split(address)
+    try:
+        family, kind, protocol, _, resolved = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(resolved)
+    except OSError as error:
+        return error
+    return None
