@@ -126,6 +126,8 @@ class DeliveryConfig(Part, frozen=True):
     """A topic's open run is closed at this size: a guess a quarter of the frame."""
     run_messages: Count = 1024
     """And at this many messages: a guess."""
+    linger: Seconds = 0.01
+    """No run stays open longer than this while its application keeps publishing: a guess."""
     chunk: Count = 256 * KIB
     """Larger payloads travel in chunks of this size (the frame size)."""
     max_payload: Count = 64 * MIB
@@ -178,7 +180,7 @@ class TopicConfig(Part, frozen=True):
 class AdminConfig(Part, frozen=True):
     """The service that `overlaymq status` and `doctor` talk to."""
 
-    enabled: bool = True
+    enabled: bool = False
     listen: str = "127.0.0.1:0"
     """Loopback by default: it tells everything and is not authenticated."""
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import heapq
 import logging
+import os
 import time
 from collections import Counter, deque
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ import trio
 
 from overlaymq import ids
 from overlaymq.core.flow import Flow, Transit
-from overlaymq.errors import Closed, TopicUnavailable
+from overlaymq.errors import Closed, ForkedProcess, TopicUnavailable
 from overlaymq.events import (
     Deliver,
     Dropped,
@@ -58,7 +59,7 @@ from overlaymq.messages import Batch, Credit, Skipped
 from overlaymq.runtime.publishing import OwnTransit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from overlaymq.config import Config
     from overlaymq.core.node import Node
@@ -115,13 +116,15 @@ class Driver:
         self.members_told = trio.lowlevel.ParkingLot()
         self.joined = Question()
         self.ended = False
+        self._pid = os.getpid()
         self._inputs: deque[tuple[Input, Transit | None]] = deque()
         self._handling = False
         self._timers: list[tuple[float, int, Timer | Callable[[], None]]] = []
         self._timer_count = 0
         self._timer_wake = trio.Event()
-        self._timer_scope = trio.CancelScope()
-        self._timers_ended = trio.Event()
+        self._background: list[trio.CancelScope] = []
+        self._open_runs: list[Publisher] = []
+        self._flusher = trio.lowlevel.ParkingLot()
         self._questions: dict[int, Question] = {}
         self._request = 0
         self._expiry: float | None = None
@@ -131,10 +134,13 @@ class Driver:
 
     def start(self) -> None:
         """Begin to keep time."""
-        trio.lowlevel.spawn_system_task(self._keep_time, name="overlaymq timers")
+        for work in (self._keep_time, self._keep_flushing):
+            trio.lowlevel.spawn_system_task(
+                self._in_background, work, name=f"overlaymq {work.__name__}"
+            )
         self._after(KEEP_EVERY, self._tell_kept)
 
-    async def stop(self, reason: str = "the node is closed") -> None:
+    def stop(self, reason: str = "the node is closed") -> None:
         """Leave the ring, end every handle, and stop keeping time."""
         if self.ended:
             return
@@ -150,12 +156,15 @@ class Driver:
         for question in [*self._questions.values(), self.joined]:
             if question.answer is None:
                 question.settle(None)
-        self._timer_scope.cancel()
-        with trio.CancelScope(shield=True):
-            await self._timers_ended.wait()
+        for scope in self._background:
+            scope.cancel()
 
     def check_open(self) -> None:
-        """Raise if the node has ended."""
+        """Raise if the node has ended, or belongs to the parent of this process."""
+        if os.getpid() != self._pid:
+            raise ForkedProcess(
+                "this node was made before a fork; make one in the child, or start processes with spawn"
+            )
         if self.ended:
             raise Closed("the node is closed")
 
@@ -163,6 +172,8 @@ class Driver:
 
     def handle(self, input_: Input, transit: Transit | None = None) -> None:
         """Feed the core and perform what it returns."""
+        if os.getpid() != self._pid:
+            self.check_open()
         self._inputs.append((input_, transit))
         if self._handling:
             return
@@ -282,6 +293,19 @@ class Driver:
         for peer in busy:
             self.transport.watch(peer)
         return bool(busy) or self.flow.waits(publisher.descriptor.id, publisher.links)
+
+    def look_after(self, publisher: Publisher) -> None:
+        """A run was opened: the flusher sends it when the application pauses."""
+        self._open_runs.append(publisher)
+        self._flusher.unpark()
+
+    async def _keep_flushing(self) -> None:
+        while True:
+            if not self._open_runs:
+                await self._flusher.park()
+            runs, self._open_runs = self._open_runs, []
+            self._open_runs += [publisher for publisher in runs if publisher.look()]
+            await trio.lowlevel.checkpoint()
 
     # --- Inbox: what the transport says ---
 
@@ -440,17 +464,20 @@ class Driver:
     def _after(self, delay: float, action: Callable[[], None]) -> None:
         self._set_timer(time.monotonic() + delay, action)
 
-    async def _keep_time(self) -> None:
+    async def _in_background(self, work: Callable[[], Awaitable[None]]) -> None:
+        scope = trio.CancelScope()
+        self._background.append(scope)
         try:
-            with self._timer_scope:
-                while True:
-                    self._fire_due()
-                    await self._wait_for_timer()
+            with scope:
+                await work()
         except Exception:  # a system task must not raise; the node ends instead, loudly
             log.exception("node %s: the core failed; the node is closed", ids.short(self.me.id))
             self.ended = True
-        finally:
-            self._timers_ended.set()
+
+    async def _keep_time(self) -> None:
+        while True:
+            self._fire_due()
+            await self._wait_for_timer()
 
     def _fire_due(self) -> None:
         now = time.monotonic()

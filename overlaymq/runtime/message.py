@@ -15,7 +15,7 @@ from overlaymq import ids
 from overlaymq.transport.codec import decode_body
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from overlaymq.messages import Batch
 
@@ -38,38 +38,33 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 class Arrived:
     """A batch in a subscription's buffer: its items ``start`` to ``stop`` are still to be taken."""
 
-    __slots__ = ("batch", "headers", "origin", "payloads", "start", "stop", "topic")
+    __slots__ = ("batch", "messages", "start", "stop")
 
-    def __init__(self, topic: str, batch: Batch) -> None:
-        self.topic = topic
+    def __init__(self, batch: Batch) -> None:
         self.batch = batch
         self.start = batch.skip
         self.stop = batch.count
-        self.origin = ""
-        self.payloads: Sequence[bytes] = ()
-        self.headers: list[dict[str, str]] | None = None
+        self.messages: list[Message] = []
 
     def __len__(self) -> int:
         return self.stop - self.start
 
-    def open(self) -> None:
-        """Decode the body; raises Malformed if the publisher wrote nonsense."""
-        self.payloads, self.headers = decode_body(self.batch.body)
-        self.stop = min(self.stop, len(self.payloads))
-        self.origin = ids.text(self.batch.origin)
-
-    def take(self) -> Message:
-        """The next message."""
-        index = self.start
-        self.start = index + 1
+    def open(self, topic: str) -> None:
+        """Make the messages; raises Malformed if the publisher wrote nonsense."""
         batch = self.batch
-        return Message(
-            self.payloads[index],
-            self.topic,
-            self.origin,
-            batch.epoch,
-            batch.first + index,
-            batch.published_at,
-            batch.hop,
-            NO_HEADERS if self.headers is None else self.headers[index],
-        )
+        payloads, headers = decode_body(batch.body)
+        self.stop = min(self.stop, len(payloads))
+        origin = ids.text(batch.origin)
+        epoch, time, hops = batch.epoch, batch.published_at, batch.hop
+        if headers is None:
+            self.messages = [
+                Message(payload, topic, origin, epoch, seq, time, hops)
+                for seq, payload in enumerate(payloads, batch.first)
+            ]
+        else:
+            self.messages = [
+                Message(payload, topic, origin, epoch, seq, time, hops, header)
+                for seq, (payload, header) in enumerate(
+                    zip(payloads, headers, strict=True), batch.first
+                )
+            ]

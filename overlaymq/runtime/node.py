@@ -235,7 +235,7 @@ class Node:
 
     async def leave(self) -> None:
         """Leave the overlay now, before the block ends: neighbours are told, subscriptions end."""
-        await self._driver.stop("the node has left the overlay")
+        self._driver.stop("the node has left the overlay")
         await self._driver.transport.aclose()
 
     # --- what it has done ---

@@ -102,7 +102,7 @@ async def run_node(config: Config, transport: Transport) -> AsyncIterator[Node]:
     finally:
         with trio.CancelScope(shield=True):
             if driver is not None:
-                await driver.stop()
+                driver.stop()
             await transport.aclose()
 
 

@@ -1,8 +1,10 @@
 """Publishing: a topic's open run, and receipts that grow.
 
-``publish`` appends to the open run of its topic. If the topic's links are idle the run is sent at once (no
-Nagle delay); while they are busy it grows, and goes when they have drained or when it is full. So batches
-are as large as the load makes them and no larger.
+``publish`` appends to the open run of its topic. A run goes when the application pauses: the driver's
+flusher looks at the next scheduling step and sends what has not grown since it last looked, so a lone
+message leaves within one step (no Nagle delay) and a loop that keeps publishing fills its run. A full run
+goes at once, and none stays open longer than ``linger``. While the topic's links are busy writing, a run
+waits for them. So batches are as large as the load makes them and no larger.
 
 A run is bounded, and so are the bytes that were published and not yet consumed downstream (one window):
 beyond that ``publish`` waits and ``publish_nowait`` raises. A receipt belongs to one message; the receipts
@@ -36,14 +38,27 @@ CHECKPOINT_EVERY = 64  # a power of two; design.md section 3
 class _Run:
     """Consecutive messages that will travel as one batch."""
 
-    __slots__ = ("error", "first", "headers", "links", "opened_at", "payloads", "sent", "size")
+    __slots__ = (
+        "error",
+        "first",
+        "headers",
+        "links",
+        "looked_at",
+        "opened_at",
+        "patience",
+        "payloads",
+        "sent",
+        "size",
+    )
 
     def __init__(self, first: int) -> None:
         self.first = first
         self.payloads: list[bytes] = []
         self.headers: list[Mapping[str, str] | None] | None = None
         self.size = 0
-        self.opened_at = time.time_ns()
+        self.looked_at = 0
+        self.patience = 0
+        self.opened_at = 0
         self.links: int | None = None
         self.sent: trio.Event | None = None
         self.error = ""
@@ -121,6 +136,7 @@ class Publisher:
         self._room = trio.lowlevel.ParkingLot()
         self._turn = 0
         self._closed = False
+        self._looked_after = False
         self.links: list[Peer] = []
 
     # --- the application's side ---
@@ -152,8 +168,7 @@ class Publisher:
         for payload in payloads:
             while self._outstanding + self._run.size >= self._config.window:
                 await self._wait_room()
-            receipts.append(self._append(payload, None, flush=False))
-        self.flush_if_idle()
+            receipts.append(self._append(payload, None))
         return receipts
 
     # --- the driver's side ---
@@ -162,6 +177,25 @@ class Publisher:
         """Send the open run unless the topic's links are busy."""
         if self._run.payloads and not self._driver.is_busy(self):
             self._flush()
+
+    def look(self) -> bool:
+        """Send the open run if the application has paused; whether to look again."""
+        run = self._run
+        if not run.payloads:
+            self._looked_after = False
+            return False
+        count = len(run.payloads)
+        if count != run.looked_at:
+            # trio runs the tasks of a step in random order, so an application that goes on publishing
+            # may seem to stand still for one look; not for two.
+            run.patience, run.looked_at = 1, count
+        else:
+            run.patience -= 1
+        if run.patience >= 0 and time.time_ns() - run.opened_at < self._config.linger * 1e9:
+            return True
+        self._looked_after = False
+        self.flush_if_idle()
+        return False
 
     def sent(self, first: int, chunk: int, links: int) -> None:
         """The strategy has handed a batch to links."""
@@ -210,15 +244,15 @@ class Publisher:
         if self._closed:
             raise Closed("the node is closed")
 
-    def _append(
-        self, payload: bytes, headers: Mapping[str, str] | None, *, flush: bool = True
-    ) -> Receipt:
+    def _append(self, payload: bytes, headers: Mapping[str, str] | None) -> Receipt:
         if type(payload) is not bytes:
             payload = _as_bytes(payload)
         size = len(payload)
         if size > self._config.chunk:
             return self._append_large(payload, headers)
         run = self._run
+        if not run.payloads:
+            run.opened_at = time.time_ns()
         seq = self._next
         self._next = seq + 1
         if headers or run.headers is not None:
@@ -228,8 +262,10 @@ class Publisher:
         run.size += size
         if run.size >= self._config.run_bytes or len(run.payloads) >= self._config.run_messages:
             self._flush()
-        elif flush:
-            self.flush_if_idle()
+        elif not self._looked_after:
+            self._looked_after = True
+            run.looked_at = len(run.payloads)
+            self._driver.look_after(self)
         return Receipt(run, seq)
 
     def _append_large(self, payload: bytes, headers: Mapping[str, str] | None) -> Receipt:
@@ -241,6 +277,7 @@ class Publisher:
         if self._run.payloads:
             self._flush()
         run = self._run
+        run.opened_at = time.time_ns()
         run.payloads.append(payload)
         run.headers = [headers] if headers else None
         self._next += 1

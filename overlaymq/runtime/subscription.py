@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import trio
+from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from overlaymq.errors import BufferFull, Closed, ConfigError
 from overlaymq.events import Lagged, Missed, Ready, Repaired
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from overlaymq.runtime.driver import Driver
     from overlaymq.runtime.message import Message
 
-CHECKPOINT_EVERY = 64  # a power of two; design.md section 3
+CHECKPOINT_MASK = 63  # every 64 messages; design.md section 3
 POLICIES = ("block", "drop_oldest", "drop_newest", "latest", "fail")
 
 
@@ -138,10 +139,10 @@ class Subscription:
 
     async def __anext__(self) -> Message:
         self._turn += 1
-        if self._turn % CHECKPOINT_EVERY:
-            await trio.lowlevel.checkpoint_if_cancelled()
+        if self._turn & CHECKPOINT_MASK:
+            await checkpoint_if_cancelled()
         else:
-            await trio.lowlevel.checkpoint()
+            await checkpoint()
         current = self._current
         while current is None or current.start >= current.stop:
             current = self._advance()
@@ -149,8 +150,11 @@ class Subscription:
                 if self._closed:
                     raise StopAsyncIteration
                 self._check_overflow()
+                self._driver.check_open()
                 await self._lot.park()
-        return current.take()
+        index = current.start
+        current.start = index + 1
+        return current.messages[index]
 
     async def receive(self) -> Message:
         """The next message; raises Closed after ``close``."""
@@ -187,7 +191,7 @@ class Subscription:
 
     def offer(self, batch: Batch, transit: Transit, flow: str, now: float) -> None:
         """A batch for this subscription; ``block`` may hold its transit."""
-        arrived = Arrived(self.topic, batch)
+        arrived = Arrived(batch)
         self._delivered += len(arrived)
         if self._when_full == "block":
             self._offer_blocking(arrived, transit, flow, now)
@@ -307,7 +311,7 @@ class Subscription:
             self._unblock()
             try:
                 expected = len(current)
-                current.open()
+                current.open(self.topic)
             except Malformed:
                 self._malformed += expected
                 self._dropped += expected
@@ -381,7 +385,10 @@ class Batches:
     async def __anext__(self) -> list[Message]:
         first = await self._subscription.__anext__()
         current = self._subscription._current
-        rest = [] if current is None else [current.take() for _ in range(len(current))]
+        if current is None:
+            return [first]
+        rest = current.messages[current.start : current.stop]
+        current.start = current.stop
         return [first, *rest]
 
 
