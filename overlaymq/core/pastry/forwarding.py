@@ -3,6 +3,7 @@
 Every hop is acknowledged as soon as the message is accepted (MSPastry, DSN 2004). The deadline adapts
 per neighbour as TCP's does (srtt + 4 * var, gains 1/8 and 1/4; FreePastry). When it passes, the neighbour
 is suspected and probed, and the message takes another way at once, at most ``config.reroutes`` times.
+Before the first acknowledgement, a measured distance makes the configured first deadline shorter.
 
 A message is held, within bounds, while this node is not active yet and while the liveness of its owner
 is in doubt; it is routed again when the leaf set changes or a suspicion is settled.
@@ -121,7 +122,10 @@ class Forwarding:
         config = self._state.config
         known = self._round_trips.get(peer.id)
         if known is None:
-            return config.ack_timeout_first
+            measured = self._state.table.distance(peer.id)
+            # The transport's round trip says little about how busy the node above it is.
+            generous = 4 * measured + 10 * config.ack_timeout_min
+            return min(generous, config.ack_timeout_first)
         mean, deviation = known
         # On a steady network the deviation tends to zero and a deadline of srtt alone would misfire.
         return min(mean + max(4 * deviation, config.ack_timeout_min), MAX_ACK_TIMEOUT)

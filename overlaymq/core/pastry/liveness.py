@@ -10,8 +10,9 @@ A leaf probe carries the prober's leaf set and the ids it believes failed. Whoev
 probe or its answer enters the leaf set; those it names are probed before they may. This is also how a
 joiner is confirmed: it is active once no probe is outstanding and its leaf set is complete.
 
-Deviation: MSPastry removes leaves that another node reports failed at once and adds them back when they
-answer; here, as in FreePastry, they stay until this node's own probe has failed.
+Deviations: MSPastry removes leaves that another node reports failed at once and adds them back when they
+answer; here, as in FreePastry, they stay until this node's own probe has failed. Rumours about nodes that
+are only in the other tables are verified too.
 """
 
 from __future__ import annotations
@@ -244,9 +245,9 @@ class Liveness:
             state.drop("pastry: list of failed is too long")
         else:
             for id_ in message.failed:
-                leaf = state.leaves.get(id_)
-                if leaf is not None and id_ != peer.id:
-                    self.probe(leaf)
+                known = state.known(id_)
+                if known is not None and id_ != peer.id:
+                    self.probe(known)
         self._probe_named(message.leaves)
 
     def _probe_named(self, peers: tuple[Peer, ...]) -> None:

@@ -1,0 +1,188 @@
+"""Failures: silent and loud, one and many, graceful, false, and of the owner while it is needed."""
+
+from __future__ import annotations
+
+import pytest
+
+from overlaymq.events import PeerFailed
+from overlaymq.ids import Id
+from overlaymq.sim.network import ConstantDelay
+from overlaymq.sim.ring import midpoint
+
+from .rings import WatchedRing
+
+
+def test_a_silent_failure_is_noticed_and_repaired_without_traffic() -> None:
+    ring = WatchedRing(50)
+    ring.crash(ring.peers()[10])
+    ring.run(15)
+    ring.assert_exact()
+    ring.assert_lookups()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_seven_adjacent_failures_at_once_are_survived(seed: int) -> None:
+    """l/2 - 1 is what the papers guarantee."""
+    ring = WatchedRing(60, seed)
+    for peer in ring.peers()[20:27]:
+        ring.crash(peer)
+    requests = ring.random_lookups(200, 20)
+    ring.run(25)
+    ring.assert_exact()
+    ring.assert_right(requests)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_lost_side_of_the_leaf_set_is_found_again_through_the_table(seed: int) -> None:
+    """More than l/2 adjacent failures: some lookups are given up, with a count, but none is wrong."""
+    ring = WatchedRing(60, seed)
+    for peer in ring.peers()[20:34]:
+        ring.crash(peer)
+    requests = ring.random_lookups(200, 20)
+    ring.run(40)
+    ring.assert_exact()
+    ring.assert_none_wrong(requests)
+    lost = [request for request in requests if request not in ring.deliveries]
+    assert len(lost) == sum(ring.drops.values())
+    ring.assert_lookups(wait=20)
+
+
+def test_half_of_the_ring_fails_and_the_rest_heals() -> None:
+    ring = WatchedRing(100)
+    victims = ring.peers()
+    ring.random.shuffle(victims)
+    for peer in victims[:50]:
+        ring.crash(peer)
+    requests = ring.random_lookups(300, 20)
+    ring.run(60)
+    ring.assert_exact()
+    ring.assert_none_wrong(requests)
+    # Stale table entries are found by use, each after its first deadline.
+    ring.assert_lookups(wait=20)
+
+
+def test_a_ring_that_shrinks_below_the_leaf_set_knows_it_is_whole() -> None:
+    ring = WatchedRing(30)
+    for peer in ring.peers()[::2] + ring.peers()[1::4]:
+        ring.crash(peer)
+    ring.run(60)
+    ring.assert_exact()
+    ring.assert_lookups(50)
+
+
+def test_loud_failures_are_verified_and_repaired_within_seconds() -> None:
+    ring = WatchedRing(50, network=ConstantDelay(link_break=0.01))
+    victim = ring.peers()[10]
+    ring.crash(victim)
+    for peer in ring.peers():
+        ring.simulation.start(peer, PeerFailed(victim, "connection reset"))
+    ring.run(2.5)
+    ring.assert_exact()
+    ring.assert_lookups()
+
+
+def test_a_broken_link_to_a_live_node_costs_nothing() -> None:
+    ring = WatchedRing(50)
+    for peer in ring.peers():
+        for leaf in ring.nodes[peer.id].pastry.leaves():
+            ring.simulation.start(peer, PeerFailed(leaf, "connection reset"))
+    ring.run(1)
+    ring.assert_exact()
+    assert all(not node.pastry.snapshot().suspects for node in ring.nodes.values())
+    assert all(not node.pastry.snapshot().counters.failures for node in ring.nodes.values())
+
+
+def test_a_message_is_held_while_its_owner_is_only_suspected() -> None:
+    ring = WatchedRing(50)
+    owner, neighbour = ring.peers()[10], ring.peers()[11]
+    node = ring.nodes[neighbour.id]
+    ring.simulation.start(neighbour, PeerFailed(owner, "connection reset"))
+    request = ring.look_up(owner.id, node)
+    assert node.pastry.snapshot().held == 1
+    ring.run(1)
+    (end,) = ring.deliveries[request]
+    assert end.at == owner
+
+
+def test_a_message_for_a_dead_owner_goes_to_the_next_closest_once_the_death_is_verified() -> None:
+    ring = WatchedRing(50)
+    before, dead, after = ring.peers()[9:12]
+    ring.crash(dead)
+    key = Id(dead.id + 1)
+    request = ring.look_up(key, ring.nodes[after.id])
+    ring.run(3)
+    assert request not in ring.deliveries
+    ring.run(10)
+    (end,) = ring.deliveries[request]
+    assert end.at.id == ring.owner(key, ring.ids())
+    assert end.at in (before, after)
+
+
+def test_graceful_leave_is_repaired_in_two_round_trips_and_loses_nothing() -> None:
+    ring = WatchedRing(50)
+    leaver = ring.peers()[10]
+    keys = [leaver.id, midpoint(leaver.id, ring.peers()[11].id)]
+    ring.leave(leaver)
+    requests = [ring.look_up(key, ring.nodes[ring.ids()[30]]) for key in keys]
+    ring.run(0.5)
+    ring.assert_exact()
+    ring.run(5)
+    ring.assert_right(requests)
+    assert all(leaver.id not in node.pastry.kept for node in ring.nodes.values())
+
+
+def test_a_node_that_left_does_nothing_more() -> None:
+    ring = WatchedRing(3)
+    node = ring.nodes[ring.ids()[0]]
+    ring.leave(node.pastry.me)
+    assert not node.pastry.active
+    assert node.pastry.handle(PeerFailed(ring.peers()[0], "x"), 100.0) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_partition_heals_into_one_ring(seed: int) -> None:
+    network = ConstantDelay()
+    ring = WatchedRing(60, seed, network)
+    sides = {peer.address: index % 2 for index, peer in enumerate(ring.peers())}
+    network.parted = lambda a, b: sides[a] != sides[b]
+    ring.run(120)
+    halves: list[set[int]] = [set(), set()]
+    for peer in ring.peers():
+        halves[sides[peer.address]].add(peer.id)
+    for peer in ring.peers():
+        assert ring.nodes[peer.id].pastry.kept <= halves[sides[peer.address]]
+    network.parted = None
+    ring.run(240)
+    ring.assert_exact()
+    ring.assert_lookups()
+
+
+def test_losses_alone_kill_nobody_for_good() -> None:
+    ring = WatchedRing(50, network=ConstantDelay(loss=0.02))
+    ring.random_lookups(500, 60)
+    ring.run(200)
+    ring.simulation.network = ConstantDelay()
+    ring.run(120)
+    ring.assert_exact()
+    ring.assert_lookups()
+
+
+def test_lost_table_entries_are_replaced() -> None:
+    ring = WatchedRing(150)
+    victims = ring.peers()
+    ring.random.shuffle(victims)
+    for peer in victims[:30]:
+        ring.crash(peer)
+    for _ in range(3):
+        ring.random_lookups(1500, 20)
+        ring.run(20)
+    ids = ring.ids()
+    empty = filled = 0
+    for node in ring.nodes.values():
+        table = node.pastry.state.table
+        for column in range(16):
+            if any(id_ >> 124 == column for id_ in ids) and column != table.me >> 124:
+                present = table.at(0, column) is not None
+                filled += present
+                empty += not present
+    assert empty <= 0.02 * filled
