@@ -30,19 +30,26 @@ if TYPE_CHECKING:
 
 GRANT_SHARE = 4
 """Credit is returned when this share of the window is consumed: a guess that keeps grants rare."""
+MAX_TOPICS = 16_384
+"""Topics that one peer may send on one link, so that invented ones cannot fill the memory: a guess."""
 
 Sendable = Batch | Skipped
 
 
 class Transit:
-    """One batch on its way through this node. ``peer`` is None for this node's own publications."""
+    """One batch on its way through this node. ``peer`` is None for this node's own publications.
 
-    __slots__ = ("peer", "pending", "size", "topic")
+    ``account`` is where its credit is due, until it is paid."""
 
-    def __init__(self, peer: Peer | None, topic: Id, size: int) -> None:
+    __slots__ = ("account", "peer", "pending", "size", "topic")
+
+    def __init__(
+        self, peer: Peer | None, topic: Id, size: int, account: _Incoming | None = None
+    ) -> None:
         self.peer = peer
         self.topic = topic
         self.size = size
+        self.account = account
         self.pending = 0
 
 
@@ -78,7 +85,7 @@ class Flow:
         self._window = window
         self._patience = patience
         self._outgoing: dict[tuple[Id, Id], _Outgoing] = {}
-        self._incoming: dict[tuple[Id, Id], _Incoming] = {}
+        self._incoming: dict[Id, dict[Id, _Incoming]] = {}
         self._blocked: dict[tuple[Id, Id], None] = {}
         self.released: list[Transit] = []
         """Transits that no sink holds any more; the driver takes them."""
@@ -98,7 +105,7 @@ class Flow:
         if not account.queue and account.sent - account.acknowledged < self._window:
             return self._send(account, batch)
         out_of_patience = (
-            account.blocked_since is not None and now - account.blocked_since >= self._patience
+            account.blocked_since is not None and now >= account.blocked_since + self._patience
         )
         if flow == "lossy" or (flow == "patient" and out_of_patience):
             self._skip(account, batch)
@@ -137,7 +144,7 @@ class Flow:
             since = account.blocked_since
             if since is None:
                 del self._blocked[key]
-            elif now - since >= self._patience:
+            elif now >= since + self._patience:  # the sum that `deadline` gives, to the last bit
                 del self._blocked[key]
                 self._give_up(account)
             else:
@@ -183,23 +190,25 @@ class Flow:
 
     def received(self, peer: Peer, batch: Batch) -> Transit | None:
         """A batch arrived; None if the peer had no credit for it."""
-        key = (peer.id, batch.topic)
-        account = self._incoming.get(key)
+        topics = self._incoming.setdefault(peer.id, {})
+        account = topics.get(batch.topic)
         if account is None:
-            account = self._incoming[key] = _Incoming()
+            if len(topics) >= MAX_TOPICS:
+                return None
+            account = topics[batch.topic] = _Incoming()
         # The sender may overshoot by one batch; twice the window is no accident.
         if account.received - account.consumed >= 2 * self._window:
             return None
         account.received += batch.size
-        return Transit(peer, batch.topic, batch.size)
+        return Transit(peer, batch.topic, batch.size, account)
 
     def consumed(self, transit: Transit) -> Credit | None:
         """Nothing holds the batch any more: the credit to send to its sender, if it is time."""
-        if transit.peer is None:
+        account, transit.account = transit.account, None
+        if account is None or transit.peer is None:
             return None
-        account = self._incoming.get((transit.peer.id, transit.topic))
-        if account is None:
-            return None  # the link was reset meanwhile
+        if self._incoming.get(transit.peer.id, {}).get(transit.topic) is not account:
+            return None  # it came on a link that is gone; the new one counts from zero
         account.consumed += transit.size
         if account.consumed - account.granted < self._window // GRANT_SHARE:
             return None
@@ -216,8 +225,7 @@ class Flow:
 
     def reset(self, peer: Peer, now: float) -> list[Sendable]:
         """A fresh link: both sides count from zero; what waited may go."""
-        for key in [key for key in self._incoming if key[0] == peer.id]:
-            del self._incoming[key]
+        self._incoming.pop(peer.id, None)
         ready: list[Sendable] = []
         for key in [key for key in self._outgoing if key[0] == peer.id]:
             account = self._outgoing[key]
@@ -234,11 +242,5 @@ class Flow:
             for batch, transit in account.queue:
                 lost += batch.count if batch.chunk == 0 else 0
                 self.let_go(transit)
-        for key in [key for key in self._incoming if key[0] == peer.id]:
-            del self._incoming[key]
+        self._incoming.pop(peer.id, None)
         return lost
-
-    def forget(self, topic: Id) -> None:
-        """This node has nothing to do with the topic any more."""
-        for key in [key for key in self._incoming if key[1] == topic]:
-            del self._incoming[key]
