@@ -558,7 +558,10 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def service(self, details: Any) -> Any:
         """gRPC asks who handles a call."""
-        return self._handlers.get(details.method)
+        handler = self._handlers.get(details.method)
+        if handler is None:
+            self._engine.dropped("handshake: unknown method")
+        return handler
 
     async def _control(self, _requests: Any, context: Any) -> None:
         await self._contained(self._engine.serve_control(context), context)

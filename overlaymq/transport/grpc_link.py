@@ -283,7 +283,7 @@ class Link:
         self.last_used = self.engine.loop.time()
 
     async def _read_control(self, stream: Stream) -> None:
-        while True:
+        while self.state is not State.ENDED:  # a frame may be the reason to give the link up
             raw = await stream.read()
             if raw is None:
                 break
