@@ -51,9 +51,9 @@ class Reassembler:
         if chunk.chunk in partial.parts or chunk.chunks != partial.first.chunks:
             return None
         partial.parts[chunk.chunk] = chunk.body
-        partial.size += len(chunk.body)
+        partial.size += chunk.size
         partial.deadline = now + self._config.chunk_timeout
-        self._size += len(chunk.body)
+        self._size += chunk.size
         if len(partial.parts) < partial.first.chunks:
             return None
         self._forget(key)

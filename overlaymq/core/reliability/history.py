@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
+    from overlaymq.ids import Id
     from overlaymq.messages import Batch
 
 
@@ -29,24 +30,32 @@ class History:
     def add(self, batch: Batch) -> None:
         """Keep a batch, forgetting the oldest beyond the bounds."""
         self._batches.append(batch)
-        self._messages += batch.count
+        self._messages += _messages(batch)
         self._bytes += batch.size
         while self._batches and (
             self._bytes > self._max_bytes
-            or self._messages - self._batches[0].count >= self._max_messages
+            or self._messages - _messages(self._batches[0]) >= self._max_messages
         ):
             oldest = self._batches.popleft()
-            self._messages -= oldest.count
+            self._messages -= _messages(oldest)
             self._bytes -= oldest.size
 
     def last(self, count: int) -> list[Batch]:
         """The batches that hold the last ``count`` messages; the first may be cut by ``skip``."""
         chosen: list[Batch] = []
+        begun: set[tuple[Id, int, int]] = set()
         wanted = count
         for batch in reversed(self._batches):
             if wanted <= 0:
                 break
-            # The chunks of one large message count once, at the chunk that comes first.
-            wanted -= batch.count if batch.chunk == 0 else 0
+            wanted -= _messages(batch)
+            if batch.chunk == 0:
+                begun.add((batch.origin, batch.epoch, batch.first))
             chosen.append(msgspec.structs.replace(batch, skip=max(0, -wanted), wire=None))
-        return chosen[::-1]
+        # Chunks whose first is out of reach are of no use to anyone.
+        return [one for one in reversed(chosen) if (one.origin, one.epoch, one.first) in begun]
+
+
+def _messages(batch: Batch) -> int:
+    """The chunks of one large message count once, at the chunk that comes first."""
+    return batch.count if batch.chunk == 0 else 0

@@ -37,7 +37,8 @@ class BestEffort:
     def deliver(self, batch: Batch, now: float) -> list[Effect]:
         """A strategy delivers a batch to this node."""
         if (batch.origin, batch.epoch, batch.first) in self._seen:
-            return [Notify(Dropped("duplicate", batch.count))]
+            # The chunks of one message count once.
+            return [Notify(Dropped("duplicate", batch.count if batch.chunk == 0 else 0))]
         if batch.chunks == 1:
             return self._whole(batch, now)
         whole = self._chunks.add(batch, now)
@@ -57,10 +58,11 @@ class BestEffort:
     def _given_up(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
         for origin, epoch, sequence in self._chunks.give_up(now):
-            effects += self._lost(origin, epoch, sequence)
+            effects += self._lost(origin, epoch, sequence, now)
         return effects
 
-    def _lost(self, origin: Id, epoch: int, sequence: int) -> list[Effect]:
+    def _lost(self, origin: Id, epoch: int, sequence: int, now: float) -> list[Effect]:
+        self._seen.add(origin, epoch, sequence, sequence)  # later chunks do not count it again
         return [Notify(Dropped("incomplete large message"))]
 
 
@@ -82,6 +84,7 @@ class Fifo(BestEffort):
     def __init__(self, topic: Id, config: DeliveryConfig) -> None:
         super().__init__(topic, config)
         self._streams: dict[Id, _Stream] = {}
+        self._held_size = 0
 
     def fired(self, timer: Timer, now: float) -> list[Effect]:
         """Chunks, or a gap that has waited long enough."""
@@ -96,48 +99,81 @@ class Fifo(BestEffort):
         return effects
 
     def _whole(self, batch: Batch, now: float) -> list[Effect]:
-        stream = self._stream(batch)
+        stream, effects = self._stream(batch.origin, batch.epoch, batch.first, now)
         if batch.epoch < stream.epoch or batch.first < stream.next:
-            return [Notify(Dropped("late", batch.count))]
+            return [*effects, Notify(Dropped("late", batch.count))]
         self._seen.add(batch.origin, batch.epoch, batch.first, batch.last)
         if batch.first == stream.next:
-            return self._advance(stream, batch, now)
+            return [*effects, Deliver(batch), *self._advance(stream, batch.last + 1, now)]
         if not stream.held:
             stream.since = now
         stream.held[batch.first] = batch
-        if len(stream.held) > MAX_HELD:
-            return self._skip_to(batch.origin, stream, min(stream.held), now)
-        return [SetTimer(Timer("mode.gap", self.topic), self.config.reorder_wait)]
+        self._held_size += batch.size
+        while stream.held and self._holds_too_much(stream):
+            effects += self._skip_to(batch.origin, stream, min(stream.held), now)
+        return [*effects, self._gap_timer()]
 
-    def _stream(self, batch: Batch) -> _Stream:
-        stream = self._streams.get(batch.origin)
-        if stream is None or stream.epoch < batch.epoch:
-            if len(self._streams) >= MAX_ORIGINS:
-                self._streams.pop(next(iter(self._streams)))
-            stream = self._streams[batch.origin] = _Stream(batch.epoch, batch.first)
-        return stream
+    def _holds_too_much(self, stream: _Stream) -> bool:
+        return len(stream.held) > MAX_HELD or self._held_size > self.config.reassembly
 
-    def _advance(self, stream: _Stream, batch: Batch, now: float) -> list[Effect]:
-        effects: list[Effect] = [Deliver(batch)]
-        stream.next = batch.last + 1
+    def _gap_timer(self) -> SetTimer:
+        return SetTimer(Timer("mode.gap", self.topic), self.config.reorder_wait)
+
+    def _stream(
+        self, origin: Id, epoch: int, first: int, now: float
+    ) -> tuple[_Stream, list[Effect]]:
+        """The origin's stream, made if it is new or restarted; what that ends for another."""
+        stream = self._streams.get(origin)
+        if stream is not None and stream.epoch >= epoch:
+            return stream, []
+        ended: list[Effect] = []
+        if stream is not None:
+            ended = self._finish(origin, now)
+        elif len(self._streams) >= MAX_ORIGINS:
+            ended = self._finish(next(iter(self._streams)), now)
+        stream = self._streams[origin] = _Stream(epoch, first)
+        return stream, ended
+
+    def _finish(self, origin: Id, now: float) -> list[Effect]:
+        """Nothing more will fill the gaps: give out what is held."""
+        stream = self._streams.pop(origin)
+        effects: list[Effect] = []
+        while stream.held:
+            effects += self._skip_to(origin, stream, min(stream.held), now)
+        return effects
+
+    def _advance(self, stream: _Stream, next_: int, now: float) -> list[Effect]:
+        """Everything before ``next_`` is settled: what is held may follow."""
+        effects: list[Effect] = []
+        stream.next = next_
         while (held := stream.held.pop(stream.next, None)) is not None:
+            self._held_size -= held.size
             effects.append(Deliver(held))
             stream.next = held.last + 1
+        # An origin that numbers its messages twice must not make the sequence go back.
+        for first in [first for first in stream.held if first < stream.next]:
+            held = stream.held.pop(first)
+            self._held_size -= held.size
+            effects.append(Notify(Dropped("late", held.count)))
         if stream.held:
             stream.since = now
-            effects.append(SetTimer(Timer("mode.gap", self.topic), self.config.reorder_wait))
+            effects.append(self._gap_timer())
         return effects
 
     def _skip_to(self, origin: Id, stream: _Stream, first: int, now: float) -> list[Effect]:
         gap = Notify(Missed(self.topic, origin, stream.next, first - 1))
-        return [gap, *self._advance(stream, stream.held.pop(first), now)]
+        return [gap, *self._advance(stream, first, now)]
 
-    def _lost(self, origin: Id, epoch: int, sequence: int) -> list[Effect]:
-        stream = self._streams.get(origin)
-        if stream is not None and (stream.epoch > epoch or stream.next > sequence):
-            return []  # announced already, as a gap
-        self._streams[origin] = _Stream(epoch, sequence + 1)
-        return [Notify(Missed(self.topic, origin, sequence, sequence))]
+    def _lost(self, origin: Id, epoch: int, sequence: int, now: float) -> list[Effect]:
+        stream, effects = self._stream(origin, epoch, sequence, now)
+        if stream.epoch > epoch or stream.next > sequence:
+            return effects  # announced already, as a gap
+        while stream.held and (first := min(stream.held)) < sequence:
+            effects += self._skip_to(origin, stream, first, now)
+        if stream.next > sequence:
+            return effects
+        gap = Notify(Missed(self.topic, origin, stream.next, sequence))
+        return [*effects, gap, *self._advance(stream, sequence + 1, now)]
 
 
 MODES: dict[str, type[BestEffort]] = {"best_effort": BestEffort, "fifo": Fifo}
