@@ -88,7 +88,8 @@ class GrpcTransport(Transport):
         self._io = _io_thread.acquire()
         self._engine = Engine(self._io, self._identity, self._config, self.peer)
         try:
-            await self._perform(self._engine.start(self, self._listen, self._advertise))
+            with trio.CancelScope(shield=True):  # brief; a server that starts unseen never stops
+                await self._perform(self._engine.start(self, self._listen, self._advertise))
         except BaseException:
             self._closed = True
             with trio.CancelScope(shield=True):
@@ -122,7 +123,7 @@ class GrpcTransport(Transport):
         self._check()
         grpc_options.split(address)
         try:
-            return await self._perform(self._engine.connect(address))
+            return await self._perform(self._engine.dialer.connect(address))
         except Refused as refused:
             raise LinkRefused(str(refused)) from None
 

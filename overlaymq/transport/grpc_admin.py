@@ -39,7 +39,8 @@ async def serve_admin(listen: str, handler: Callable[[bytes], bytes]) -> AsyncIt
     thread = _io_thread.acquire()
     service = _Service(thread, trio.lowlevel.current_trio_token(), handler)
     try:
-        port = await thread.perform(service.start(listen))
+        with trio.CancelScope(shield=True):  # brief; a server that starts unseen is never stopped
+            port = await thread.perform(service.start(listen))
         host, _ = grpc_options.split(listen)
         yield grpc_options.join(host, port)
     finally:

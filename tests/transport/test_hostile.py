@@ -26,7 +26,7 @@ from overlaymq.messages import Batch, Peer, Ping, Routed
 from overlaymq.transport import _io_thread, codec, handshake
 from overlaymq.transport.conformance_bench import Endpoint
 from overlaymq.transport.grpc import GrpcTransport
-from overlaymq.transport.grpc_engine import CONTROL, DATA
+from overlaymq.transport.grpc_dialer import CONTROL, DATA
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -269,9 +269,10 @@ async def test_data_without_a_token_is_refused() -> None:
     async with siege() as (victim, _, attacker):
         frame = codec.encode_batch(Batch(Id(1), Id(2), 0, 0, 1, b"body"))
         for metadata in ((), ((handshake.TOKEN_KEY, bytes(32)),)):
-            code, _ = await on_io(attacker.say(DATA, metadata, [frame]))
+            code, _ = await on_io(attacker.say(DATA, metadata))
             assert code is grpc.StatusCode.UNAUTHENTICATED
-        await victim.inbox.until(lambda: victim.inbox.drops == {"handshake: unknown token": 2})
+            await on_io(attacker.say(DATA, metadata, [frame]))
+        await victim.inbox.until(lambda: victim.inbox.drops == {"handshake: unknown token": 4})
         assert not victim.inbox.messages
 
 
@@ -420,8 +421,8 @@ def _at_rest(victim: Endpoint, friend: Endpoint) -> None:
     engine = victim.transport._engine  # type: ignore[attr-defined]
     assert victim.linked() == {friend.id}
     assert set(engine.lanes) == {friend.id}
-    assert not engine._tokens
-    assert not engine._committed
-    assert not engine._handshakes
+    assert not engine.listener.tokens
+    assert not engine.dialer.committed
+    assert not engine.listener.handshakes
     assert len(engine._tasks) < 10
-    assert len(engine._backoff) <= engine.config.max_links
+    assert len(engine.dialer.backoff) <= engine.config.max_links
