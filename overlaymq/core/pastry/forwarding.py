@@ -192,6 +192,9 @@ class Forwarding:
             if chosen is None:
                 return
             peer = chosen
+        if len(self._pending) >= state.config.held_messages:
+            state.drop("pastry: too many messages unacknowledged")
+            return
         state.counters.forwarded += 1
         serial = state.next_serial()
         self._pending[serial] = Pending(routed, peer, state.now, avoid)

@@ -251,7 +251,7 @@ class Joining:
         self.phase = Phase.REQUESTED
         request = JoinRequest(state.me)
         state.send(self._near, Routed(state.me.id, state.me, state.next_serial(), 0, request))
-        self._wait(min(state.config.join_retry * 2**self._tries, state.config.join_retry_max))
+        self._wait(self._backoff())
 
     def _next_seed(self) -> None:
         self._seed += 1
@@ -266,7 +266,11 @@ class Joining:
         self._row = None
         self._serial = state.next_serial()
         state.send(self._near, StateRequest(self._serial, leaves=True))
-        self._wait(min(state.config.join_retry * 2**self._tries, state.config.join_retry_max))
+        self._wait(self._backoff())
+
+    def _backoff(self) -> float:
+        config = self._state.config
+        return min(config.join_retry * 2 ** min(self._tries, 30), config.join_retry_max)
 
     def _wait(self, seconds: float) -> None:
         self._round += 1

@@ -117,6 +117,12 @@ class Liveness:
             if probing is not None:
                 probing.heard = True
 
+    def beat(self, peer: Peer) -> None:
+        """A heartbeat: who sends it takes this node for its left neighbour, so it belongs here."""
+        if self._state.leaves.admits(peer.id):
+            self._state.failed.pop(peer.id, None)
+            self.probe(peer)
+
     def heard_member(self, peer: Peer) -> bool:
         """A message that only a ring member sends; False if it is from before the node came back."""
         state = self._state
@@ -181,7 +187,11 @@ class Liveness:
             self._send_probe(probing)
             return
         del self._probing[id_]
-        if not probing.heard:
+        if probing.heard:
+            # It lives, though its answers were lost; it may have been suspected again meanwhile.
+            self._state.suspects.pop(id_, None)
+            self._state.release_due = True
+        else:
             self.died(probing.peer)
         self.settle()
 

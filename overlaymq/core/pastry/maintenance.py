@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 MAX_DISTANCE = 3600.0
 ROWS_ASKED = 32
+SEED_SHARE = 0.2
+"""How often healing tries a seed when nobody was lost: two rings may never have met. A guess."""
 
 
 class Maintenance:
@@ -84,11 +86,9 @@ class Maintenance:
     def heal_due(self) -> None:
         """Look for a ring that this one was parted from."""
         state = self._state
-        lost = [
-            peer
-            for peer in (*self._lost, *state.joining.seeds)
-            if state.leaves.get(peer.id) is None
-        ]
+        self._lost = lost = [peer for peer in self._lost if state.known(peer.id) is None]
+        if not lost and state.random.random() < SEED_SHARE:
+            lost = [peer for peer in state.joining.seeds if state.leaves.get(peer.id) is None]
         if lost:
             peer = lost[state.random.randrange(len(lost))]
             probe = LeafProbe(state.leaves.ring)
@@ -115,7 +115,8 @@ class Maintenance:
         state = self._state
         if peer.id in state.failed or peer.id == state.me.id:
             return
-        if state.table.wants(peer.id) or (eager and state.table.get(peer.id) is None):
+        occupant = state.table.occupant(peer.id)
+        if occupant is None or (eager and occupant.id != peer.id):
             state.measure(peer)
 
     def measured(self, peer: Peer, seconds: float) -> None:
@@ -123,6 +124,9 @@ class Maintenance:
         state = self._state
         if state.measuring.pop(peer.id, None) is None or peer.id in state.failed:
             return
+        if not state.measuring:
+            # A join leaves it large, and a dict never shrinks.
+            state.measuring = {}
         if self._consider(peer, seconds) and state.active:
             state.send(peer, Distance(seconds))
 
@@ -145,7 +149,8 @@ class Maintenance:
         """A node has become active."""
         state = self._state
         state.failed.pop(peer.id, None)
-        state.neighbourhood.renew(peer)
+        if peer.incarnation:
+            state.neighbourhood.renew(peer)
         state.add_leaf(peer)
         state.table.consider(peer, float("inf"))
         for row in state.valid_rows(peer, message.rows):
@@ -189,6 +194,8 @@ class Maintenance:
         if state.asked.pop(reply.serial, None) != peer.id:
             state.drop("pastry: an answer nobody asked for")
             return
+        if not state.asked:
+            state.asked = {}
         for row in state.valid_rows(peer, reply.rows):
             for entry in row.entries:
                 self.learn(entry, eager=True)

@@ -210,7 +210,7 @@ HANDLERS: dict[type, Callable[[State, Peer, Any], None]] = {
     m.StateReply: lambda s, peer, message: s.maintenance.state_reply(peer, message),
     m.LeafProbe: lambda s, peer, message: s.liveness.probed(peer, message),
     m.LeafProbeReply: lambda s, peer, message: s.liveness.answered(peer, message),
-    m.Heartbeat: lambda s, peer, message: None,
+    m.Heartbeat: lambda s, peer, _: s.liveness.beat(peer),
     m.Announce: lambda s, peer, message: s.maintenance.announced(peer, message),
     m.SlotRequest: lambda s, peer, message: s.repair.asked(peer, message),
     m.SlotReply: lambda s, peer, message: s.repair.answered(peer, message),

@@ -115,8 +115,10 @@ class Repair:
 
     def _start(self, slot: int) -> None:
         state = self._state
-        if slot in self._repairs or len(self._repairs) >= REPAIRS_KEPT:
-            return
+        # A repair that is under way starts anew: its question may have been lost.
+        self._repairs.pop(slot, None)
+        if len(self._repairs) >= REPAIRS_KEPT:
+            del self._repairs[next(iter(self._repairs))]
         row = slot >> state.table.bits
         candidates = list(state.table.row(row + 1)) if row + 1 < state.table.rows else []
         state.random.shuffle(candidates)
