@@ -1,0 +1,84 @@
+"""Every example runs as its text says, in processes of its own, and stays short enough to read."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+@contextmanager
+def _running(name: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "examples" / name), *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={"PYTHONPATH": str(ROOT)},
+    )
+    try:
+        with process:
+            yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _line(process: subprocess.Popen[str], start: str) -> str:
+    """The next line that starts so; the test's timeout bounds the wait."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith(start):
+            return line.rstrip("\n")
+    raise AssertionError(f"ended without a line that starts with {start!r}")
+
+
+def _type(process: subprocess.Popen[str], text: str) -> None:
+    assert process.stdin is not None
+    process.stdin.write(text + "\n")
+    process.stdin.flush()
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_is_short(path: Path) -> None:
+    assert len(path.read_text().splitlines()) < 80
+
+
+def test_hello() -> None:
+    with _running("hello.py") as hello:
+        assert _line(hello, "bob got") == "bob got 'hello, ring' from alice"
+        assert _line(hello, "  alice's receipt") == "  alice's receipt: 1 link(s) took it"
+        assert hello.wait() == 0
+
+
+def test_chat() -> None:
+    with _running("chat.py", "ann") as ann:
+        address = _line(ann, "* you are ann").split()[-1]
+        _line(ann, "* you are in the room")
+        with _running("chat.py", "bob", "--seed", address) as bob:
+            _line(bob, "* you are in the room")
+            _type(ann, "hi bob")
+            assert _line(bob, "<ann>").startswith("<ann> hi bob ")
+            _type(bob, "hi ann")
+            assert _line(ann, "<bob>").startswith("<bob> hi ann ")
+            for one in (bob, ann):
+                assert one.stdin is not None
+                one.stdin.close()
+                assert one.wait() == 0
+
+
+def test_embed_in_app() -> None:
+    with _running("embed_in_app.py", "2") as app:
+        assert _line(app, "25.").endswith("C: window opened")
+        assert int(_line(app, "the window's node").split()[4]) > 0
+        assert app.wait() == 0
