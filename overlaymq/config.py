@@ -122,9 +122,9 @@ class DeliveryConfig(Part, frozen=True):
     """Byte credits per (link, topic): a guess above bandwidth times scheduling delay of a busy host."""
     patience: Seconds = 1.0
     """How long a `patient` topic waits for a child without credit (design.md section 3)."""
-    run_bytes: Count = 64 * KIB
-    """A topic's open run is closed at this size: a guess a quarter of the frame."""
-    run_messages: Count = 1024
+    run_bytes: Count = 256 * KIB
+    """A topic's open run is closed at this size: one frame."""
+    run_messages: Count = 2048
     """And at this many messages: a guess."""
     linger: Seconds = 0.01
     """No run stays open longer than this while its application keeps publishing: a guess."""

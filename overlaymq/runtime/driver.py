@@ -266,24 +266,33 @@ class Driver:
             self.transport.send(transit.peer, credit)
 
     def _watch_patience(self) -> None:
+        """See to it that patience ends in time, where something waits."""
         if self._expiry is not None:
             return
-        now = time.monotonic()
-        times = [self.flow.deadline()]
-        times += [one.impatient(now) for subs in self.subscriptions.values() for one in subs]
-        waiting = [when for when in times if when is not None]
-        if waiting:
-            self._expiry = min(waiting)
+        waiting = [since for _, since in self._blocked()]
+        due = [self.flow.deadline(), *(since + self.config.delivery.patience for since in waiting)]
+        times = [when for when in due if when is not None]
+        if times:
+            self._expiry = min(times)
             self._at(self._expiry, self._lose_patience)
+
+    def _blocked(self) -> list[tuple[Subscription, float]]:
+        """The subscriptions on patient topics for which batches wait, and since when."""
+        return [
+            (subscription, subscription.blocked_since)
+            for topic, subscriptions in self.subscriptions.items()
+            if self.descriptors[topic].flow == "patient"
+            for subscription in subscriptions
+            if subscription.blocked_since is not None
+        ]
 
     def _lose_patience(self) -> None:
         self._expiry = None
         now = time.monotonic()
         self.flow.expire(now)
-        for topic, subscriptions in self.subscriptions.items():
-            if self.descriptors[topic].flow == "patient":
-                for subscription in subscriptions:
-                    subscription.impatient(now)
+        for subscription, since in self._blocked():
+            if now - since >= self.config.delivery.patience:
+                subscription.give_up()
         self.settle()
         self._watch_patience()
 

@@ -133,6 +133,7 @@ class Subscription:
         """Wait until what is published from now on arrives here."""
         self._check_open()
         await self._ready.wait()
+        self._check_open()
 
     def __aiter__(self) -> Self:
         return self
@@ -143,10 +144,9 @@ class Subscription:
             await checkpoint_if_cancelled()
         else:
             await checkpoint()
-        current = self._current
-        while current is None or current.start >= current.stop:
-            current = self._advance()
-            if current is None:
+        # Read afresh after each wait: another task may have taken from the same buffer.
+        while (current := self._current) is None or current.start >= current.stop:
+            if self._advance() is None:
                 if self._closed:
                     raise StopAsyncIteration
                 self._check_overflow()
@@ -195,7 +195,7 @@ class Subscription:
         self._delivered += len(arrived)
         if self._when_full == "block":
             self._offer_blocking(arrived, transit, flow, now)
-        elif self._when_full == "fail" and (self._overflowed or self._room() < len(arrived)):
+        elif self._when_full == "fail" and (self._overflowed or self._overflows(arrived)):
             self._overflowed = True
             self._dropped += len(arrived)
         else:
@@ -216,18 +216,17 @@ class Subscription:
             self._ready.set()
         self._events.put(event)
 
-    def impatient(self, now: float) -> float | None:
-        """Give up what has been blocked for longer than the patience; when to call again."""
-        if self._blocked_since is None:
-            return None
-        due = self._blocked_since + self._config.patience
-        if now < due:
-            return due
+    @property
+    def blocked_since(self) -> float | None:
+        """Since when batches have waited for room."""
+        return self._blocked_since if self._backlog else None
+
+    def give_up(self) -> None:
+        """Drop what waits for room: a patient topic goes on without this subscription."""
         while self._backlog:
             arrived, transit = self._backlog.popleft()
             self._lag(len(arrived))
             self._driver.flow.let_go(transit)
-        return None
 
     # --- the buffer ---
 
@@ -238,7 +237,7 @@ class Subscription:
             return
         if self._blocked_since is None:
             self._blocked_since = now
-        impatient = now - self._blocked_since >= self._config.patience
+        impatient = now >= self._blocked_since + self._config.patience
         if flow == "lossy" or (flow == "patient" and impatient):
             self._lag(len(arrived))
             return
@@ -247,9 +246,16 @@ class Subscription:
 
     def _room(self) -> int:
         """Messages the buffer has room for; at most 0 if it is full in bytes."""
-        if self._queued_bytes >= self._byte_limit:
-            return 0
-        return self._limit - self._queued - (len(self._current) if self._current else 0)
+        return 0 if self._queued_bytes >= self._byte_limit else -self._excess()
+
+    def _excess(self) -> int:
+        """Messages beyond the bound."""
+        return self._queued + (len(self._current) if self._current else 0) - self._limit
+
+    def _overflows(self, arrived: Arrived) -> bool:
+        """Whether a bound would be exceeded."""
+        too_large = self._queued_bytes + arrived.batch.size > self._byte_limit
+        return too_large or self._excess() + len(arrived) > 0
 
     def _held(self) -> int:
         blocked = sum(len(arrived) for arrived, _ in self._backlog)
@@ -265,30 +271,39 @@ class Subscription:
         if self._when_full == "latest":
             self._drop_all_but_last()
         elif self._when_full == "drop_newest":
-            while (excess := -self._room()) > 0 or self._queued_bytes > self._byte_limit:
-                self._drop(self._buffer[-1], max(excess, 1), newest=True)
+            # Only what just came can be too much.
+            newest = self._buffer[-1]
+            count = self._to_drop(newest)
+            newest.stop -= count
+            self._dropped_queued(newest, count)
         else:
-            while (excess := -self._room()) > 0 or self._queued_bytes > self._byte_limit:
-                oldest = self._current if self._current else None
-                if oldest is not None and len(oldest) and self._queued_bytes <= self._byte_limit:
-                    dropped = min(excess, len(oldest))
-                    oldest.start += dropped
-                    self._lag(dropped)
+            while self._excess() > 0 or self._queued_bytes > self._byte_limit:
+                if self._current:
+                    count = self._to_drop(self._current)
+                    self._current.start += count
+                    self._lag(count)
                 else:
-                    self._drop(self._buffer[0], max(excess, 1), newest=False)
+                    oldest = self._buffer[0]
+                    count = self._to_drop(oldest)
+                    oldest.start += count
+                    self._dropped_queued(oldest, count)
 
-    def _drop(self, arrived: Arrived, count: int, *, newest: bool) -> None:
+    def _to_drop(self, arrived: Arrived) -> int:
+        """How much of a batch must go; all of it if bytes are short, for those count by batch."""
         over_bytes = self._queued_bytes > self._byte_limit
-        count = len(arrived) if over_bytes else min(count, len(arrived))
-        if newest:
-            arrived.stop -= count
-        else:
-            arrived.start += count
+        return len(arrived) if over_bytes else max(0, min(self._excess(), len(arrived)))
+
+    def _dropped_queued(self, arrived: Arrived, count: int) -> None:
+        """Messages at an end of the buffer are gone."""
         self._queued -= count
-        self._lag(count)
+        if count:
+            self._lag(count)
         if not len(arrived):
-            self._buffer.remove(arrived)
             self._queued_bytes -= arrived.batch.size
+            if arrived is self._buffer[0]:
+                self._buffer.popleft()
+            else:
+                self._buffer.pop()
 
     def _drop_all_but_last(self) -> None:
         kept = self._buffer.pop()
@@ -304,24 +319,27 @@ class Subscription:
 
     def _advance(self) -> Arrived | None:
         """Make the next batch current; None if there is none."""
+        self._current = None
+        self._unblock()
         while self._buffer:
             current = self._buffer.popleft()
             self._queued -= len(current)
             self._queued_bytes -= current.batch.size
-            self._unblock()
+            expected = len(current)
             try:
-                expected = len(current)
                 current.open(self.topic)
             except Malformed:
                 self._malformed += expected
                 self._dropped += expected
+                self._unblock()
                 continue
+            # A batch may hold less than it says, even less than was dropped of it.
+            current.start = min(current.start, current.stop)
             if len(current) < expected:
                 self._malformed += expected - len(current)
                 self._dropped += expected - len(current)
             self._current = current
             return current
-        self._current = None
         return None
 
     def _unblock(self) -> None:
