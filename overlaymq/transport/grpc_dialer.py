@@ -125,11 +125,11 @@ class Dialer:
         keep = False
         try:
             other = await self._read_opening(call, address, expected)
+            await self._learn_own_address(address)
             link = self._engine.link_to(other.id)
             if link is not None:
                 return link.lane.peer
             self.committed[other.id] = ours
-            self._learn_own_address(call)
             hello = handshake.make_hello(self._engine.identity, self._engine.me, other, dialer=True)
             await call.write(codec.encode_hello(hello))
             answer = await self._read_hello(call)
@@ -196,22 +196,23 @@ class Dialer:
             return Refused(f"{address} is a gRPC server, but not an overlaymq node", "not a node")
         return Refused(f"{address} refused the link: {text}", "refused by the other side")
 
-    def _learn_own_address(self, call: Any) -> None:
+    async def _learn_own_address(self, seed: str) -> None:
         """Listening on a wildcard: others reach this node where it faced its first seed."""
-        if not self._engine.address_is_guess:
+        engine = self._engine
+        if not engine.address_is_guess:
             return
-        kind, _, address = call.peer().partition(":")
-        if kind not in ("ipv4", "ipv6"):
+        host, port = grpc_options.split(seed)
+        try:
+            found = await engine.loop.getaddrinfo(host, port)
+        except OSError:
             return
-        host, port = grpc_options.split(address.replace("%5B", "[").replace("%5D", "]"))
-        facing = grpc_options.local_address_facing(host, port)
-        if facing is not None:
-            _, own_port = grpc_options.split(self._engine.me.address)
-            self._engine.me = Peer(
-                self._engine.me.id, grpc_options.join(facing, own_port), self._engine.me.incarnation
-            )
-            self._engine.address_is_guess = False
-            self._engine.host.post_address(self._engine.me)
+        facing = grpc_options.local_address_facing(str(found[0][4][0]), port)
+        if facing is not None and engine.address_is_guess:
+            _, own_port = grpc_options.split(engine.me.address)
+            address = grpc_options.join(facing, own_port)
+            engine.me = Peer(engine.me.id, address, engine.me.incarnation)
+            engine.address_is_guess = False
+            engine.host.post_address(engine.me)
 
 
 class _TheirsWins(Exception):

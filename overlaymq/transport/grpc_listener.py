@@ -86,7 +86,8 @@ class Listener(grpc.GenericRpcHandler):  # type: ignore[misc]
             raise Refused(f"malformed hello: {error}", "malformed hello") from None
         finally:
             self.handshakes -= 1
-        await self._serve(link, link.start_control(ServerStream(context)))
+        if link.state is not State.ENDED:  # else it was given up while the hello went out
+            await self._serve(link, link.start_control(ServerStream(context)))
 
     async def _serve_data(self, context: Any) -> None:
         """A dialer's second stream; its token says which link it belongs to."""
