@@ -69,7 +69,7 @@ class Forwarding:
             state.drop("pastry: too many hops")
             return
         if not state.active and isinstance(routed.body, JoinRequest):
-            state.joining.refuse_unready(routed.body.joiner)
+            state.admission.refuse_unready(routed.body.joiner)
             return
         if len(self._held) >= state.config.held_messages:
             # Not acknowledged either: the previous hop looks for another way.
@@ -86,7 +86,7 @@ class Forwarding:
         absent: Id | None = None
         if isinstance(routed.body, JoinRequest):
             absent = routed.body.joiner.id
-            if not state.joining.may_pass(routed):
+            if not state.admission.may_pass(routed):
                 return
         way, peer = next_hop(state, routed.key, avoid, absent, routed.randomize)
         if way is Way.HOLD or (way is Way.DELIVER and not state.active):
@@ -170,7 +170,7 @@ class Forwarding:
     def _deliver(self, routed: Routed) -> None:
         state = self._state
         if isinstance(routed.body, JoinRequest):
-            state.joining.accept(routed.body)
+            state.admission.accept(routed.body)
             return
         if isinstance(routed.body, LeafProbe):
             state.maintenance.met_by_routing(routed.source)
@@ -185,7 +185,7 @@ class Forwarding:
     def _forward(self, routed: Routed, peer: Peer, avoid: tuple[Id, ...]) -> None:
         state = self._state
         if isinstance(routed.body, JoinRequest):
-            routed = state.joining.with_rows(routed)
+            routed = state.admission.with_rows(routed)
         elif not isinstance(routed.body, LeafProbe):
             routed, chosen, effects = state.application.forward(routed, peer, state.now)
             state.effects.extend(effects)

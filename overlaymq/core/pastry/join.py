@@ -10,9 +10,7 @@
 4. *Announcement and second stage* (Pastry Middleware 2001): the rows go to the nodes in them; each is
    asked for its own row, and nearer nodes found there replace farther ones.
 
-An id that is live elsewhere is a copied key: the node that would hand the request to the old handle
-probes it first, and refuses the joiner if it answers. At the same address the old one must be gone.
-A node that is not active itself refuses for now.
+What the nodes on the way do is in ``admission``.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from overlaymq.events import Joined, JoinRejected
-from overlaymq.ids import shared_digits
 from overlaymq.messages import (
     Announce,
     Distance,
@@ -40,10 +37,8 @@ if TYPE_CHECKING:
     from overlaymq.ids import Id
     from overlaymq.messages import Peer
 
-DUELS_KEPT = 64
 ROW_ZERO_ROUNDS = 8
 SECOND_STAGE_ASKED = 64
-COPIED_KEY = "this node id is already live at another address: is the key file a copy?"
 
 
 class Phase(Enum):
@@ -59,12 +54,12 @@ class Phase(Enum):
 
 
 class Joining:
-    """See the module's text. ``_duels``: contested id -> (old handle, the waiting request)."""
+    """See the module's text."""
 
     __slots__ = (
+        "_asks",
         "_candidates",
         "_distances",
-        "_duels",
         "_near",
         "_round",
         "_row",
@@ -84,6 +79,7 @@ class Joining:
         self.seeds: tuple[Peer, ...] = ()
         self._seed = 0
         self._tries = 0
+        self._asks = 0
         self._round = 0
         self._serial = 0
         self._row: int | None = None
@@ -92,7 +88,6 @@ class Joining:
         self._candidates: dict[Id, Peer] = {}
         self._distances: dict[Id, float] = {}
         self._waiting: set[Id] = set()
-        self._duels: dict[Id, tuple[Peer, Routed]] = {}
 
     # --- the joiner --------------------------------------------------------------------------------
 
@@ -147,7 +142,7 @@ class Joining:
         if self.phase is Phase.MEASURING:
             self._choose()
         elif self.phase is Phase.ASKING:
-            self._next_seed()
+            self._ask_again()
         elif self.phase is Phase.REQUESTED:
             self._tries += 1
             if self._tries % 2:
@@ -197,6 +192,7 @@ class Joining:
     def _search(self) -> None:
         self._near = self.seeds[self._seed % len(self.seeds)]
         self._row = None
+        self._asks = 0
         self._zero_rounds = 0
         self._ask()
 
@@ -205,11 +201,23 @@ class Joining:
         if near is None:
             return
         state = self._state
+        if self.phase is not Phase.ASKING:
+            self._asks = 0
         self.phase = Phase.ASKING
+        self._asks += 1
         self._serial = state.next_serial()
         rows = () if self._row is None else (self._row,)
         state.send(near, StateRequest(self._serial, rows, leaves=self._row is None))
-        self._wait(2 * state.config.probe_timeout)
+        self._wait(state.config.probe_timeout)
+
+    def _ask_again(self) -> None:
+        if self._asks <= self._state.config.probe_retries:
+            self._ask()
+        elif self._row is not None:
+            # The search had found a way in already: better a far one than to start anew.
+            self._request()
+        else:
+            self._next_seed()
 
     def _measure(self, peers: tuple[Peer, ...]) -> None:
         state = self._state
@@ -264,13 +272,14 @@ class Joining:
         self._tries += 1
         self._near = self.seeds[0]
         self._row = None
+        self._asks = 0
         self._serial = state.next_serial()
         state.send(self._near, StateRequest(self._serial, leaves=True))
         self._wait(self._backoff())
 
     def _backoff(self) -> float:
         config = self._state.config
-        return min(config.join_retry * 2 ** min(self._tries, 30), config.join_retry_max)
+        return min(config.join_retry * (1 << min(self._tries, 30)), config.join_retry_max)
 
     def _wait(self, seconds: float) -> None:
         self._round += 1
@@ -307,90 +316,3 @@ class Joining:
             number = table.slot(peer.id) >> table.bits
             serial = state.next_question(peer)
             state.send(peer, StateRequest(serial, (number,)))
-
-    # --- the nodes on the way ----------------------------------------------------------------------
-
-    def refuse_unready(self, joiner: Peer) -> None:
-        """This node is not in the ring itself."""
-        self._state.send(joiner, JoinRefused("the seed has not joined yet"))
-
-    def may_pass(self, routed: Routed) -> bool:
-        """Whether a join request goes on; not while its id may be live elsewhere."""
-        state = self._state
-        if not isinstance(routed.body, JoinRequest):
-            return True
-        joiner = routed.body.joiner
-        if joiner.id == state.me.id:
-            if joiner.address != state.me.address:
-                state.send(joiner, JoinRefused(COPIED_KEY, fatal=True))
-            return False
-        old = state.known(joiner.id)
-        if old is None or (old.address == joiner.address and old.incarnation == joiner.incarnation):
-            return True
-        if old.address == joiner.address:
-            if old.incarnation < joiner.incarnation:
-                state.liveness.died(old)
-            return True
-        self._begin_duel(old, routed)
-        return False
-
-    def _begin_duel(self, old: Peer, routed: Routed) -> None:
-        state = self._state
-        if old.id not in self._duels and len(self._duels) >= DUELS_KEPT:
-            state.drop("pastry: too many contested ids")
-            return
-        self._duels[old.id] = (old, routed)
-        state.liveness.probe(old)
-
-    def old_handle_answered(self, peer: Peer) -> None:
-        """The node whose id was claimed lives: the claimant has a copy of its key."""
-        duel = self._duels.get(peer.id)
-        if duel is None or duel[0].address != peer.address:
-            return
-        routed = self._duels.pop(peer.id)[1]
-        if isinstance(routed.body, JoinRequest):
-            self._state.send(routed.body.joiner, JoinRefused(COPIED_KEY, fatal=True))
-
-    def old_handle_died(self, peer: Peer) -> None:
-        """The node whose id was claimed is gone: the request may go on."""
-        duel = self._duels.pop(peer.id, None)
-        if duel is not None:
-            self._state.forwarding.move(duel[1])
-
-    def with_rows(self, routed: Routed) -> Routed:
-        """Add the rows of this node that fit the joiner and no earlier hop has given."""
-        request = routed.body
-        if not isinstance(request, JoinRequest):
-            return routed
-        rows = self._rows_for(request)
-        return Routed(
-            routed.key,
-            routed.source,
-            routed.serial,
-            routed.hops,
-            JoinRequest(request.joiner, rows),
-            routed.randomize,
-        )
-
-    def accept(self, request: JoinRequest) -> None:
-        """This node is the closest to the joiner: let it in."""
-        state = self._state
-        rows = self._rows_for(request)
-        leaves = tuple(leaf for leaf in state.leaves.ring if leaf.id != request.joiner.id)
-        state.send(request.joiner, JoinReply(rows, leaves))
-
-    def _rows_for(self, request: JoinRequest) -> tuple[Row, ...]:
-        state = self._state
-        table = state.table
-        if len(request.rows) > table.rows:
-            state.drop("pastry: too many rows")
-            return ()
-        given = len(request.rows)
-        shared = shared_digits(state.me.id, request.joiner.id, table.bits)
-        if shared >= table.rows:
-            return request.rows
-        added = [Row(number, table.row(number)) for number in range(given, shared)]
-        # This node itself belongs into the last row it can give.
-        if shared >= given:
-            added.append(Row(shared, (*table.row(shared), state.me)))
-        return (*request.rows, *added)

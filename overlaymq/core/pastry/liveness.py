@@ -204,7 +204,7 @@ class Liveness:
             state.counters.failures += 1
             state.maintenance.remember(peer)
             self._tell_gone(peer)
-        state.joining.old_handle_died(peer)
+        state.admission.old_handle_died(peer)
 
     def departed(self, peer: Peer, leaves: tuple[Peer, ...]) -> None:
         """A node says itself that it leaves: no need to verify."""

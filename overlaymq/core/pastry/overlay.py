@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from overlaymq import messages as m
+from overlaymq.core.pastry.admission import Admission
 from overlaymq.core.pastry.forwarding import Forwarding
 from overlaymq.core.pastry.join import Joining
 from overlaymq.core.pastry.liveness import Liveness
@@ -66,6 +67,7 @@ class Pastry:
         state.forwarding = Forwarding(state)
         state.repair = Repair(state)
         state.joining = Joining(state)
+        state.admission = Admission(state)
         state.maintenance = Maintenance(state)
         self._left = False
 
@@ -178,7 +180,7 @@ class Pastry:
         if not isinstance(message, FROM_OUTSIDERS):
             if not state.liveness.heard_member(peer):
                 return
-            state.joining.old_handle_answered(peer)
+            state.admission.old_handle_answered(peer)
         state.liveness.heard(peer)
         handler(state, peer, message)
 

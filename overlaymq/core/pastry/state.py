@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from overlaymq.config import PastryConfig
     from overlaymq.core.dissemination.base import Effects
+    from overlaymq.core.pastry.admission import Admission
     from overlaymq.core.pastry.application import Application
     from overlaymq.core.pastry.forwarding import Forwarding
     from overlaymq.core.pastry.join import Joining
@@ -60,6 +61,7 @@ class State:
 
     __slots__ = (
         "active",
+        "admission",
         "application",
         "asked",
         "config",
@@ -87,6 +89,7 @@ class State:
         "table",
     )
 
+    admission: Admission
     forwarding: Forwarding
     joining: Joining
     liveness: Liveness

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from overlaymq.core.pastry.join import COPIED_KEY, Phase
+from overlaymq.core.pastry.admission import COPIED_KEY
+from overlaymq.core.pastry.join import Phase
 from overlaymq.events import Join, Received
 from overlaymq.ids import Id, rank
 from overlaymq.messages import JoinRefused, LookupRequest, Peer
