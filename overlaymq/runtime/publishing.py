@@ -218,6 +218,7 @@ class Publisher:
         self._outstanding -= transit.size
         if self._outstanding < self._config.window:
             self._room.unpark_all()
+        self.flush_if_idle()
 
     def close(self, reason: str) -> None:
         """The node ends: whoever waits is told."""
