@@ -180,7 +180,7 @@ class TopicConfig(Part, frozen=True):
 class AdminConfig(Part, frozen=True):
     """The service that `overlaymq status` and `doctor` talk to."""
 
-    enabled: bool = False
+    enabled: bool = True
     listen: str = "127.0.0.1:0"
     """Loopback by default: it tells everything and is not authenticated."""
 
