@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from overlaymq.errors import ConfigError
 from overlaymq.ids import Id, short
 from overlaymq.messages import Peer
 from overlaymq.transport import codec, grpc_options, handshake
@@ -99,6 +100,8 @@ class Dialer:
             try:
                 async with asyncio.timeout_at(deadline):
                     return await self._dial(address, expected)
+            except ConfigError as error:  # hearsay of other nodes may be anything
+                raise Refused(str(error), "address") from None
             except TimeoutError:
                 raise Refused(
                     f"nobody answered at {address} within {self._engine.config.connect_timeout:g} s",
@@ -134,6 +137,7 @@ class Dialer:
             await call.write(codec.encode_hello(hello))
             answer = await self._read_hello(call)
             peer = handshake.check_hello(answer, other, self._engine.me.id, nonce, dialer=False)
+            grpc_options.check_peer(peer)
             link = self._engine.link_to(other.id)
             if link is not None:  # its dial came in meanwhile and was the one to keep
                 return link.lane.peer

@@ -151,7 +151,8 @@ class Engine:
         lane.ended = True
         if self.lanes.get(lane.peer.id) is lane:
             del self.lanes[lane.peer.id]
-        self.host.post_ended(lane, reason)
+        if not lane.abandoned:
+            self.host.post_ended(lane, reason)
         if lane.watched:
             self.drained(lane)
 
@@ -207,11 +208,12 @@ class Engine:
             await self._wait_room()
 
     async def _wait_room(self) -> None:
-        self._room.clear()
-        self.paused = True
-        while not self.has_room():
-            await self._room.wait()
+        while True:
             self._room.clear()
+            self.paused = True  # before the check: the trio thread looks at it after each item
+            if self.has_room():
+                return
+            await self._room.wait()
 
     def has_room(self) -> bool:
         """Whether the trio thread has taken at least half of what may wait."""

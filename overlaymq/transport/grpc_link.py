@@ -121,7 +121,7 @@ class Writer:
     def _next_frame(self) -> tuple[bytes, int]:
         """As many whole parts as fit, at least one; and how many bytes came from the queue."""
         parts: list[bytes] = []
-        room = self._limit
+        room = self._limit + self._limit // 16  # headers may go beyond: four full runs make a frame
         while self._urgent:
             parts.append(self._urgent.popleft())
         size = 0

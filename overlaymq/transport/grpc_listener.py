@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from overlaymq.ids import short
-from overlaymq.transport import codec, handshake
+from overlaymq.transport import codec, grpc_options, handshake
 from overlaymq.transport.grpc_dialer import CONTROL, DATA, SIMULTANEOUS
 from overlaymq.transport.grpc_link import Link, ServerStream, State, explain
 from overlaymq.transport.handshake import Refused
@@ -115,6 +115,7 @@ class Listener(grpc.GenericRpcHandler):  # type: ignore[misc]
         peer = handshake.check_hello(
             codec.decode_hello(frame), other, self._engine.me.id, nonce, dialer=True
         )
+        grpc_options.check_peer(peer)
         await self._check_incumbent(peer)
         self._check_admission(peer)
         link = Link(self._engine, self._engine.lane_for(peer))

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from overlaymq.errors import ConfigError
+from overlaymq.transport.handshake import Refused
 
 if TYPE_CHECKING:
     from overlaymq.config import LinkConfig
+    from overlaymq.messages import Peer
 
 Options = list[tuple[str, Any]]
 
@@ -90,6 +92,16 @@ def split(address: str) -> tuple[str, int]:
 def join(host: str, port: int) -> str:
     """The reverse of ``split``."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def check_peer(peer: Peer) -> None:
+    """What a peer says about its address must at least be one. Raises Refused."""
+    try:
+        host, port = split(peer.address)
+    except ConfigError:
+        raise Refused("it does not say where it can be reached", "no address") from None
+    if is_wildcard(host) or not port:
+        raise Refused("it advertises an address that nobody can dial", "no address")
 
 
 def target(address: str) -> str:

@@ -199,6 +199,16 @@ async def test_advertise_is_told_to_others() -> None:
         assert await b.transport.connect(a.peer.address) == a.peer
 
 
+@pytest.mark.parametrize("address", ["", "nonsense", "1.2.3.4:99999", "a:b:c", "0.0.0.0:0"])
+async def test_a_senseless_address_of_hearsay_fails_like_a_dead_one(address: str) -> None:
+    a = made()
+    async with running(a):
+        nobody = Peer(Identity.ephemeral().id, address, 1)
+        a.call("send", nobody, Ping(1))
+        a.call("probe", nobody)
+        await a.inbox.until(lambda: a.inbox.count("failed", nobody.id) == 1)
+
+
 async def test_ipv6_literals() -> None:
     a, b = made(listen="[::1]:0"), made(listen="[::1]:0")
     async with running(a, b):
@@ -258,6 +268,29 @@ async def test_a_peer_that_stops_answering_is_replaced_by_its_new_dial() -> None
 
 async def _deaf(frame: object, size: int) -> None:
     pass
+
+
+async def test_a_stuck_node_stops_its_senders_and_loses_nothing() -> None:
+    small = {"inbox": 256 * 1024, "data_queue": 64 << 20}
+    a, b = made(**small), made(**small)
+    async with running(a, b):
+        await a.transport.connect(b.peer.address)
+        engine = b.transport._engine  # type: ignore[attr-defined]
+        taken = b.transport._on_data  # type: ignore[attr-defined]
+        held: list[tuple[Any, bytes]] = []
+        b.transport._on_data = lambda lane, frame: held.append((lane, frame))  # type: ignore[attr-defined]
+        a.batches(b, 300, 100_000)  # more than gRPC's own windows hold
+        while not engine.paused:
+            await trio.sleep(0.01)
+        a.call("probe", b.peer)  # control is read all the same
+        await a.inbox.until(lambda: a.inbox.count("measured") == 1)
+        assert engine.inbox_in < 2 << 20
+        assert a.transport.backlog(b.peer) > 0
+        b.transport._on_data = taken  # type: ignore[attr-defined]
+        for lane, frame in held:
+            taken(lane, frame)
+        await b.inbox.until(lambda: len(b.inbox.messages) == 300)
+        assert b.inbox.firsts(a.id) == list(range(300))
 
 
 async def test_its_own_address_is_refused() -> None:
