@@ -115,6 +115,9 @@ class Node:
         if kind is Received and type(input_.message) is Batch:  # type: ignore[union-attr]
             return self._resolve(self._batch(input_.peer, input_.message, now), now)  # type: ignore[union-attr]
         if isinstance(input_, TimerFired):
+            if input_.timer.part.startswith("mode."):  # what a mode gives out has passed it already
+                topic: _Topic | None = self._topics.get(input_.timer.subject)  # type: ignore[call-overload]
+                return topic.mode.fired(input_.timer, now) if topic is not None else []
             return self._resolve(self._fired(input_, now), now)
         if isinstance(input_, Received | Measured | Join | Leave):
             return self._resolve(self.pastry.handle(input_, now), now)
@@ -158,9 +161,7 @@ class Node:
         topic = self._topics.get(timer.subject)  # type: ignore[call-overload]
         if topic is None:
             return []
-        if part.startswith("mode."):
-            return list(topic.mode.fired(timer, now))
-        effects = topic.strategy.fired(timer, now)
+        effects: Effects = topic.strategy.fired(timer, now)
         self._forget_if_idle(timer.subject)  # type: ignore[arg-type]
         return effects
 
