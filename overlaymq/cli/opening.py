@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import socket
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import trio
@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from overlaymq.cli.options import ADMIN_ADDRESS
 from overlaymq.config import AdminConfig, NodeConfig, load
 from overlaymq.errors import ConfigError, JoinFailed
+from overlaymq.runtime.admin import admin_service
 from overlaymq.runtime.opening import facing_seed, open_node
 from overlaymq.transport.grpc_options import split
 
@@ -41,10 +42,13 @@ async def opened(options: NodeOptions) -> AsyncIterator[Node]:
     """A node as the flags, the environment and the file say."""
     config = configured(options)
     async with AsyncExitStack() as stack:
+        bare = replace(config, admin=AdminConfig(enabled=False))
         if meets(config):
-            node = await _meet(stack, config, options.meet)
+            node = await _meet(stack, bare, options.meet)
         else:
-            node = await stack.enter_async_context(open_node(_with_admin(config)))
+            _check_port(config.node.listen)
+            node = await stack.enter_async_context(open_node(bare))
+        await _serve_status(stack, node, config.admin.listen)
         yield node
 
 
@@ -82,7 +86,7 @@ async def _meet(stack: AsyncExitStack, config: Config, point: str) -> Node:
     deadline = trio.current_time() + MEET_FOR
     while True:
         try:
-            return await stack.enter_async_context(open_node(_with_admin(_placed(config, point))))
+            return await stack.enter_async_context(open_node(_placed(config, point)))
         except (ConfigError, JoinFailed):  # the port was taken, or its holder not up or just gone
             if trio.current_time() > deadline:
                 raise
@@ -96,12 +100,23 @@ def _placed(config: Config, point: str) -> Config:
     return replace(config, node=replace(config.node, seeds=(point,)))
 
 
-def _with_admin(config: Config) -> Config:
-    """A node of the command line can be asked for its status, at the usual port if it is free."""
-    listen = config.admin.listen
-    if listen == AdminConfig().listen and is_free(ADMIN_ADDRESS):
-        listen = ADMIN_ADDRESS
-    return replace(config, admin=AdminConfig(enabled=True, listen=listen))
+def _check_port(listen: str) -> None:
+    """Say it in our words, before gRPC says it in its own."""
+    error = why_not_free(listen)
+    if error is not None:
+        raise ConfigError(f"cannot listen on {listen}: {error.strerror}; see `overlaymq doctor`")
+
+
+async def _serve_status(stack: AsyncExitStack, node: Node, listen: str) -> None:
+    """A node of the command line can be asked for its status, at the usual port if that is free."""
+    if listen == AdminConfig().listen:
+        with suppress(ConfigError):  # taken, by the node of another terminal
+            usual = AdminConfig(enabled=True, listen=ADMIN_ADDRESS)
+            if is_free(ADMIN_ADDRESS):
+                await stack.enter_async_context(admin_service(node, usual))
+                return
+    chosen = AdminConfig(enabled=True, listen=listen)
+    await stack.enter_async_context(admin_service(node, chosen))
 
 
 def is_free(address: str) -> bool:
