@@ -99,7 +99,7 @@ def _topic_row(topic: Facts) -> tuple[object, ...]:
 
 def _counters(statistics: Facts) -> Group:
     numbers = {key: value for key, value in statistics.items() if isinstance(value, int)}
-    rows = [*numbers.items(), *sorted(statistics["counters"].items())]
+    rows = [*numbers.items()]
     rows += [(f"dropped: {reason}", count) for reason, count in sorted(statistics["drops"].items())]
     return _table("Counters", ("what", "count"), ((key, f"{value:,}") for key, value in rows))
 

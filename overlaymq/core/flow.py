@@ -13,7 +13,7 @@ What a child without credit means is the topic's ``flow``:
   there is credit again;
 - ``lossless``: its share waits.
 
-What was dropped is counted and announced to the child (``Skipped``) ahead of the next batch it gets.
+What was dropped is counted and announced to the child (``Skipped``) as soon as it has credit again.
 
 A ``Transit`` is one batch passing through this node; it counts the sinks that still hold it.
 """
@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING
 from overlaymq.messages import Batch, Credit, Peer, Skipped
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from overlaymq.ids import Id
 
 GRANT_SHARE = 4
@@ -132,6 +134,8 @@ class Flow:
         if not account.queue:
             account.blocked_since = None
             self._blocked.pop((peer.id, topic), None)
+            if account.skipped:
+                ready.append(self._announcement(account, topic))
         elif ready:
             account.blocked_since = now
         return ready
@@ -157,7 +161,7 @@ class Flow:
         times = [since for since in waiting if since is not None]
         return min(times) + self._patience if times else None
 
-    def waits(self, topic: Id, peers: list[Peer]) -> bool:
+    def waits(self, topic: Id, peers: Iterable[Peer]) -> bool:
         """Whether a batch of this topic waits for credit of one of these peers."""
         accounts = (self._outgoing.get((peer.id, topic)) for peer in peers)
         return any(account is not None and account.queue for account in accounts)
@@ -170,9 +174,13 @@ class Flow:
         account.sent += batch.size
         if not account.skipped:
             return [batch]
-        skipped = Skipped(batch.topic, account.skipped, account.skipped_bytes)
+        return [self._announcement(account, batch.topic), batch]
+
+    @staticmethod
+    def _announcement(account: _Outgoing, topic: Id) -> Skipped:
+        skipped = Skipped(topic, account.skipped, account.skipped_bytes)
         account.skipped = account.skipped_bytes = 0
-        return [skipped, batch]
+        return skipped
 
     def _skip(self, account: _Outgoing, batch: Batch) -> None:
         messages = batch.count if batch.chunk == 0 else 0

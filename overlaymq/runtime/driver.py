@@ -107,7 +107,7 @@ class Driver:
         self.config = config
         self.transport = transport
         self.flow = Flow(config.delivery.window, config.delivery.patience)
-        self.counters: Counter[str] = Counter()
+        self.batches_sent = self.batches_received = self.control_received = self.delivered = 0
         self.drops: Counter[str] = Counter()
         self.subscriptions: dict[Id, list[Subscription]] = {}
         self.publishers: dict[Id, Publisher] = {}
@@ -209,13 +209,16 @@ class Driver:
 
     def _send_batch(self, peer: Peer, batch: Batch, transit: Transit | None, now: float) -> None:
         transit = self._transit(batch, transit)
+        if type(transit) is OwnTransit:
+            transit.publisher.links[peer.id] = peer
         descriptor = self.descriptors.get(batch.topic)
-        if isinstance(transit, OwnTransit) and peer not in transit.publisher.links:
-            transit.publisher.links.append(peer)
         flow = descriptor.flow if descriptor else self._flow_of(batch.topic)
-        self.counters["batches_sent"] += 1
-        self._transmit(peer, self.flow.offer(peer, batch, flow, transit, now))
-        self._watch_patience()
+        self.batches_sent += 1
+        ready = self.flow.offer(peer, batch, flow, transit, now)
+        if ready:
+            self._transmit(peer, ready)
+        else:
+            self._watch_patience()
 
     def _transit(self, batch: Batch, transit: Transit | None) -> Transit:
         if batch.origin == self.me.id and (publisher := self.publishers.get(batch.topic)):
@@ -247,7 +250,7 @@ class Driver:
         for subscription in subscriptions:
             if subscription.receive_own or not own:
                 subscription.offer(batch, transit, flow, now)
-        self.counters["delivered"] += batch.count
+        self.delivered += batch.count
         if transit.pending:
             self._watch_patience()
 
@@ -298,10 +301,11 @@ class Driver:
 
     def is_busy(self, publisher: Publisher) -> bool:
         """Whether a publisher's links still have something to write; if so, it will be flushed later."""
-        busy = [peer for peer in publisher.links if self.transport.backlog(peer)]
+        links = publisher.links.values()
+        busy = [peer for peer in links if self.transport.backlog(peer)]
         for peer in busy:
             self.transport.watch(peer)
-        return bool(busy) or self.flow.waits(publisher.descriptor.id, publisher.links)
+        return bool(busy) or self.flow.waits(publisher.descriptor.id, links)
 
     def look_after(self, publisher: Publisher) -> None:
         """A run was opened: the flusher sends it when the application pauses."""
@@ -333,7 +337,7 @@ class Driver:
         elif isinstance(message, Skipped):
             self._tell(message.topic, Lagged(message.topic, message.messages))
         else:
-            self.counters["control_received"] += 1
+            self.control_received += 1
             self.handle(Received(peer, message))
 
     def _received_batch(self, peer: Peer, batch: Batch) -> None:
@@ -341,7 +345,7 @@ class Driver:
         if transit is None:
             self.dropped("credit exceeded", batch.count)
             return
-        self.counters["batches_received"] += 1
+        self.batches_received += 1
         self.handle(Received(peer, batch), transit)
 
     def _credited(self, peer: Peer, credit: Credit) -> None:
@@ -367,7 +371,7 @@ class Driver:
         if lost:
             self.dropped("link lost", lost)
         for publisher in self.publishers.values():
-            publisher.links = [one for one in publisher.links if one.id != peer.id]
+            publisher.links.pop(peer.id, None)
         self.settle()
 
     def measured(self, peer: Peer, seconds: float) -> None:

@@ -36,7 +36,10 @@ POLL_MEMBERS = 0.1
 class NodeStatistics(msgspec.Struct, frozen=True):
     """What a node has done. ``drops`` counts everything discarded, by reason."""
 
-    counters: dict[str, int]
+    control_received: int
+    batches_received: int
+    batches_sent: int
+    delivered: int
     drops: dict[str, int]
     skipped_for_slow_children: int
     queued_bytes: int
@@ -244,7 +247,10 @@ class Node:
         """Counters, as a frozen value."""
         driver = self._driver
         return NodeStatistics(
-            counters=dict(driver.counters),
+            control_received=driver.control_received,
+            batches_received=driver.batches_received,
+            batches_sent=driver.batches_sent,
+            delivered=driver.delivered,
             drops=dict(driver.drops),
             skipped_for_slow_children=driver.flow.skipped,
             queued_bytes=driver.flow.queued(),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from overlaymq.config import DeliveryConfig
+    from overlaymq.ids import Id
     from overlaymq.messages import Descriptor, Peer
     from overlaymq.runtime.driver import Driver
 
@@ -137,7 +138,7 @@ class Publisher:
         self._turn = 0
         self._closed = False
         self._looked_after = False
-        self.links: list[Peer] = []
+        self.links: dict[Id, Peer] = {}
 
     # --- the application's side ---
 

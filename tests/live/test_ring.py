@@ -49,14 +49,20 @@ class Host:
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait()
+        self._gone()
+
+    def _gone(self) -> None:
+        self.process.wait(10)
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            pipe.close()
 
     def end(self) -> None:
         if self.process.poll() is None:
             assert self.process.stdin is not None
             self.process.stdin.close()
             try:
-                self.process.wait(10)
+                self._gone()
             except subprocess.TimeoutExpired:
                 self.kill()
 
