@@ -49,8 +49,7 @@ async def main(seconds: float) -> None:
             async with trio.open_nursery() as greenhouse:
                 greenhouse.start_soon(read_thermometer, station)
                 greenhouse.start_soon(work_window, cabinet)
-        counters = cabinet.statistics().counters
-        print(f"the window's node delivered {counters['delivered']} readings")
+        print(f"the window's node delivered {cabinet.statistics().delivered} readings")
 
 
 if __name__ == "__main__":
