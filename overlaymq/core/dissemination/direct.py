@@ -3,6 +3,10 @@
 The papers' "naive multicast", and the right choice for a handful of subscribers: one hop from the root.
 It is also the size test of the strategy contract.
 
+A batch on its way to the root carries no root sequence; the root gives it one when it spreads it. So a
+member takes a spread batch from whichever root sends it, and only what is not yet spread goes on to the
+root: during a hand-over, batches and the news of it come on different streams, in any order.
+
 Registrations are soft state: a member refreshes, a silent one expires. When a closer node arrives, the old
 root hands its members over at once, before the newcomer is active, so that no batch finds an empty table.
 """
@@ -11,7 +15,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from overlaymq.core.dissemination.rooted import Rooted, next_hop
+import msgspec
+
+from overlaymq.core.dissemination.rooted import Rooted
 from overlaymq.core.reliability.history import History
 from overlaymq.events import (
     Deliver,
@@ -58,6 +64,7 @@ class Direct(Rooted):
         self._lost_parent = False
         self._last = 0
         self._round = 0
+        self._spread_count = 0
 
     def subscribe(self, last: int, now: float) -> Effects:
         """Become a member."""
@@ -115,9 +122,11 @@ class Direct(Rooted):
     def failed(self, peer: Peer, now: float) -> Effects:
         """A member is gone, or the root: find the new one."""
         self._forget(peer.id)
-        if self._root is None or peer.id != self._root.id:
+        known = (self._root, self._fed_by)
+        if all(one is None or one.id != peer.id for one in known):
             return []
-        self._root = None
+        if self._root is not None and self._root.id == peer.id:
+            self._root = None
         effects: Effects = []
         if self._subscribed:
             if self._fed_by is not None:
@@ -186,7 +195,7 @@ class Direct(Rooted):
         if own:
             return [*[Deliver(batch) for batch in replay], *self._registered(member)]
         effects: Effects = [Send(member, Registered(self.descriptor.id, len(self._members)))]
-        effects += [Send(member, next_hop(batch)) for batch in replay]
+        effects += [Send(member, batch) for batch in replay]
         return [*effects, self._timer()] if first else effects
 
     def _forget(self, member: Id) -> None:
@@ -197,6 +206,8 @@ class Direct(Rooted):
         return len(self._members)
 
     def _registered(self, root: Peer) -> Effects:
+        if self._is_root and root.id != self.around.me.id:
+            return []  # an answer from before this node became the root
         if not self._subscribed:
             return [] if self._is_root else [Send(root, Unregister(self.descriptor.id))]
         topic = self.descriptor.id
@@ -237,15 +248,12 @@ class Direct(Rooted):
     # --- batches ---
 
     def _receive_batch(self, peer: Peer, batch: Batch, now: float) -> Effects:
-        from_root = self._root is not None and peer.id == self._root.id
-        if from_root and self._subscribed:
-            return [Deliver(batch)]
-        if from_root:
+        if batch.root_sequence:
+            if self._subscribed:
+                return [Deliver(batch)]
             return [Notify(Dropped("not subscribed", batch.count))]
         effects = self._to_root(batch, now)
-        if self._is_root and self._subscribed:
-            effects.append(Deliver(batch))
-        elif self._root is not None and not self._is_root:
+        if self._root is not None and not self._is_root:
             effects.append(Send(peer, self._root_is(self._root)))
         return effects
 
@@ -260,10 +268,18 @@ class Direct(Rooted):
         passed = batch if on_forward is None else on_forward(batch)
         if passed is None:
             return [Notify(Dropped("stopped by on_forward", batch.count)), *self._sent(batch, 0)]
-        self._history.add(passed)
-        onward = next_hop(passed)
-        not_to = (batch.origin, self.around.me.id)
+        self._spread_count += 1
+        onward = msgspec.structs.replace(
+            passed, hop=passed.hop + 1, root_sequence=self._spread_count, wire=None
+        )
+        self._history.add(onward)
+        me = self.around.me.id
+        not_to = (batch.origin, me)
         effects: Effects = [
             Send(member, onward) for id_, member in self._members.items() if id_ not in not_to
         ]
-        return effects + self._sent(batch, len(effects))
+        effects += self._sent(batch, len(effects))
+        # This node's own batches were delivered here when they were published.
+        if self._subscribed and batch.origin != me:
+            effects.append(Deliver(passed))
+        return effects

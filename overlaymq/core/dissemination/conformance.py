@@ -1,0 +1,694 @@
+"""The strategy contract as a suite: what base.py promises, tried on an implementation.
+
+``check_strategy(make, random)`` runs every check, each on a bench of its own; a strategy passes when none
+raises. ``CHECKS`` names them, for test runners that want to run them one by one.
+
+The ``Bench`` is a ring without Pastry: the owner of the key is the closest live node, the few closest know
+it, a routed message ends there. Messages between two nodes keep their order on each of two lanes, control
+and data, and the random source picks the lane that goes next, so batches overtake the news about them as
+they do on real links. Timers fire when a check lets time pass. The bench judges every ``Deliver`` as it
+comes: to a member, once per batch.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, deque
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from overlaymq import ids
+from overlaymq.config import DeliveryConfig, RendezvousConfig
+from overlaymq.core.dissemination.base import Surroundings
+from overlaymq.core.reliability.upcalls import Upcalls, contained
+from overlaymq.events import (
+    Deliver,
+    Dropped,
+    Members,
+    Notify,
+    ParentLost,
+    Ready,
+    Repaired,
+    Route,
+    Send,
+    Sent,
+    SetTimer,
+)
+from overlaymq.messages import Batch, Descriptor, Handover, Peer, Register, RootQuery
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from overlaymq.core.dissemination.base import Effects, Strategy
+    from overlaymq.events import Event, Timer
+    from overlaymq.ids import Id
+    from overlaymq.messages import Message
+
+    Make: TypeAlias = Callable[[Descriptor, Surroundings], Strategy]
+
+NEAR = 4
+"""How many nodes around the key know its owner without routing."""
+PATIENCE = 10_000
+"""Messages that one settling may take: far above what any needs."""
+
+TOPIC = ids.topic_id("conformance")
+
+
+def expect(holds: bool, what: str) -> None:
+    """Raise with a sentence that says what the strategy broke."""
+    if not holds:
+        raise AssertionError(what)
+
+
+class _Seat:
+    """One node of the bench."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.strategy: Strategy | None = None
+        self.owner: Peer | None = None
+        self.upcalls = Upcalls()
+        self.member = False
+        self.published = 0
+        self.got: Counter[tuple[Id, int]] = Counter()
+        self.batches: list[Batch] = []
+        self.events: list[Event] = []
+        self.orphans: list[tuple[Peer, Batch]] = []
+
+
+class Bench:
+    """A ring of nodes that run one strategy on one topic."""
+
+    def __init__(
+        self,
+        make: Make,
+        random: Random,
+        size: int = 10,
+        rendezvous: RendezvousConfig | None = None,
+        delivery: DeliveryConfig | None = None,
+        name: str = "direct",
+    ) -> None:
+        self.now = 0.0
+        self.random = random
+        self.routing = True
+        self.rendezvous = rendezvous or RendezvousConfig()
+        self.delivery = delivery or DeliveryConfig()
+        self.seats: dict[Id, _Seat] = {}
+        self.dead: dict[Id, Peer] = {}
+        self.upcall_errors: list[str] = []
+        self._make = make
+        self._descriptor = Descriptor(
+            TOPIC, "conformance", "", TOPIC, name, "best_effort", "lossless"
+        )
+        self._lanes: dict[tuple[Id, Id, bool], deque[Message | Route]] = {}
+        self._timers: list[tuple[float, int, Id, Timer]] = []
+        self._count = 0
+        for number in range(size):
+            peer = Peer(ids.hashed(b"node", bytes([number])), f"bench:{number}")
+            self.seats[peer.id] = _Seat(peer)
+
+    # --- who is there ---
+
+    def by_closeness(self) -> list[_Seat]:
+        """The live nodes, the owner of the key first."""
+        return sorted(self.seats.values(), key=lambda seat: ids.rank(TOPIC, seat.peer.id))
+
+    @property
+    def owner(self) -> _Seat:
+        """The node at the key."""
+        return self.by_closeness()[0]
+
+    @property
+    def far(self) -> list[_Seat]:
+        """The nodes that must route to learn who the owner is."""
+        return self.by_closeness()[NEAR:]
+
+    @property
+    def members(self) -> list[_Seat]:
+        """The live members."""
+        return [seat for seat in self.by_closeness() if seat.member]
+
+    def kill(self, seat: _Seat) -> None:
+        """A node dies, and everyone whose link it was is told."""
+        self.vanish(seat)
+        for other in self.by_closeness():
+            self._failed(other, seat.peer)
+        self.tell_owner()
+
+    def vanish(self, seat: _Seat) -> None:
+        """A node dies and nobody is told."""
+        del self.seats[seat.peer.id]
+        self.dead[seat.peer.id] = seat.peer
+        for lane in [lane for lane in self._lanes if seat.peer.id in lane[:2]]:
+            del self._lanes[lane]
+
+    def arrive_closer(self) -> _Seat:
+        """A node appears that is closer to the key than the owner."""
+        self._count += 1  # an id that was never used before
+        away = ids.distance(TOPIC, self.owner.peer.id) // 2 - self._count
+        peer = Peer(ids.Id((TOPIC + away) % ids.RING), f"bench:closer {away}")
+        seat = self.seats[peer.id] = _Seat(peer)
+        self.tell_owner()
+        return seat
+
+    # --- what a node's application does ---
+
+    def subscribe(self, *seats: _Seat, last: int = 0) -> None:
+        """These nodes become members."""
+        for seat in seats:
+            seat.member = True
+            self._perform(seat, self._strategy(seat).subscribe(last, self.now))
+
+    def unsubscribe(self, *seats: _Seat) -> None:
+        """These nodes stop being members."""
+        for seat in seats:
+            seat.member = False
+            if seat.strategy is not None:
+                self._perform(seat, seat.strategy.unsubscribe(self.now))
+                self._forget_if_idle(seat)
+
+    def publish(self, seat: _Seat, count: int = 1) -> tuple[Id, int]:
+        """A node publishes a batch; the batch's name."""
+        batch = Batch(TOPIC, seat.peer.id, 1, seat.published, count, b"")
+        seat.published += count
+        self._perform(seat, self._strategy(seat).publish(batch, self.now))
+        return batch.origin, batch.first
+
+    def count_members(self, seat: _Seat) -> None:
+        """A node asks how many members there are."""
+        self._perform(seat, self._strategy(seat).count_members(self.now))
+
+    def set_upcalls(self, seat: _Seat, upcalls: Upcalls) -> None:
+        """Before the node has to do with the topic; what they raise is contained, as in a node."""
+        seat.upcalls = contained(upcalls, self.upcall_errors)
+
+    # --- time ---
+
+    def settle(self) -> None:
+        """Deliver messages until there are none."""
+        for _ in range(PATIENCE):
+            lanes = [lane for lane in sorted(self._lanes) if self._lanes[lane]]
+            if not lanes:
+                return
+            self._step(self.random.choice(lanes))
+        raise AssertionError(f"messages do not end: {PATIENCE} and more")
+
+    def step(self, most: int) -> None:
+        """Deliver a few messages and leave the rest under way."""
+        for _ in range(self.random.randrange(most)):
+            lanes = [lane for lane in sorted(self._lanes) if self._lanes[lane]]
+            if lanes:
+                self._step(self.random.choice(lanes))
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass: timers fire, messages arrive."""
+        until = self.now + seconds
+        self.settle()
+        while self._timers and self._timers[0][0] <= until:
+            self.now, _, id_, timer = heapq.heappop(self._timers)
+            seat = self.seats.get(id_)
+            if seat is not None and seat.strategy is not None:
+                self._perform(seat, seat.strategy.fired(timer, self.now))
+                self._forget_if_idle(seat)
+            self.settle()
+        self.now = until
+
+    def wait_refreshed(self) -> None:
+        """Long enough for every soft state to be refreshed twice."""
+        self.wait(2 * self.rendezvous.refresh_every + self.rendezvous.answer_timeout)
+
+    # --- what the node around a strategy does ---
+
+    def _strategy(self, seat: _Seat) -> Strategy:
+        if seat.strategy is None:
+            around = Surroundings(
+                seat.peer, self.random, self.rendezvous, self.delivery, seat.upcalls
+            )
+            seat.strategy = self._make(self._descriptor, around)
+            seat.owner = None
+            self._check_owner(seat)
+        return seat.strategy
+
+    def _check_owner(self, seat: _Seat) -> None:
+        near = self.by_closeness()[:NEAR]
+        if seat.strategy is None or seat not in near or seat.owner == near[0].peer:
+            return
+        seat.owner = near[0].peer
+        self._perform(seat, seat.strategy.root_changed(seat.owner, self.now))
+
+    def tell_owner(self) -> None:
+        """Those near the key learn who owns it now."""
+        for seat in self.by_closeness():
+            self._check_owner(seat)
+
+    def _failed(self, seat: _Seat, peer: Peer) -> None:
+        strategy = seat.strategy
+        if strategy is not None and any(kept.id == peer.id for kept in strategy.kept):
+            self._perform(seat, strategy.failed(peer, self.now))
+
+    def _forget_if_idle(self, seat: _Seat) -> None:
+        if seat.strategy is not None and seat.strategy.idle:
+            expect(not seat.member, "idle although this node is a member")
+            seat.strategy = None
+
+    def _perform(self, seat: _Seat, effects: Effects) -> None:
+        for effect in effects:
+            match effect:
+                case Deliver(batch):
+                    self._deliver(seat, batch)
+                case Notify(event):
+                    seat.events.append(event)
+                case SetTimer(timer, delay):
+                    expect(timer.subject == TOPIC, "a strategy's timer names its topic")
+                    self._count += 1
+                    due = self.now + delay
+                    heapq.heappush(self._timers, (due, self._count, seat.peer.id, timer))
+                case Send(peer, message):
+                    self._send(seat, peer, message)
+                case Route():
+                    if self.routing:
+                        self._put(seat.peer.id, self.owner.peer.id, effect)
+                case _:
+                    raise AssertionError(f"not for a strategy: {effect}")
+
+    def _deliver(self, seat: _Seat, batch: Batch) -> None:
+        name = (batch.origin, batch.first)
+        expect(seat.member, "delivered to a node that is no member")
+        expect(not seat.got[name], f"batch {name} was delivered twice")
+        seat.got[name] += 1
+        seat.batches.append(batch)
+
+    def _send(self, seat: _Seat, peer: Peer, message: Message) -> None:
+        if peer.id == seat.peer.id:
+            self._receive(seat, seat.peer, message)
+        elif peer.id in self.seats:
+            self._put(seat.peer.id, peer.id, message)
+        else:
+            self._failed(seat, peer)
+
+    def _put(self, source: Id, target: Id, what: Message | Route) -> None:
+        lane = (source, target, isinstance(what, Batch))
+        self._lanes.setdefault(lane, deque()).append(what)
+
+    def _step(self, lane: tuple[Id, Id, bool]) -> None:
+        what = self._lanes[lane].popleft()
+        source, target = (self.seats[id_] for id_ in lane[:2])
+        if not isinstance(what, Route):
+            self._receive(target, source.peer, what)
+        elif target is not self.owner:  # the ring has changed under way
+            self._put(source.peer.id, self.owner.peer.id, what)
+        else:
+            strategy = self._strategy(target)
+            self._perform(target, strategy.deliver(what.message, source.peer, self.now))
+
+    def _receive(self, seat: _Seat, peer: Peer, message: Message) -> None:
+        if isinstance(message, Handover) or (
+            isinstance(message, Register | RootQuery) and seat is self.owner
+        ):
+            self._strategy(seat)
+        if seat.strategy is not None:
+            self._perform(seat, seat.strategy.receive(peer, message, self.now))
+        elif isinstance(message, Batch):
+            seat.orphans.append((peer, message))
+        elif isinstance(message, Register | RootQuery):
+            self._perform(seat, [Route(TOPIC, message)])
+        while seat.strategy is not None and seat.orphans:
+            self._perform(seat, seat.strategy.receive(*seat.orphans.pop(0), self.now))
+
+
+# --- the checks ---
+
+
+def _heard(seat: _Seat, kind: type) -> list[Event]:
+    return [event for event in seat.events if isinstance(event, kind)]
+
+
+def _expect_all_get(bench: Bench, published: list[tuple[Id, int]]) -> None:
+    for seat in bench.members:
+        missing = [name for name in published if not seat.got[name]]
+        expect(not missing, f"member {seat.peer.address} did not get {missing}")
+
+
+def _publish_from_all(bench: Bench) -> list[tuple[Id, int]]:
+    return [bench.publish(seat) for seat in bench.by_closeness() for _ in range(2)]
+
+
+def _expect_works(bench: Bench) -> None:
+    """From here on, everything reaches everyone once."""
+    published = _publish_from_all(bench)
+    bench.settle()
+    bench.wait(2 * bench.rendezvous.answer_timeout)
+    _expect_all_get(bench, published)
+
+
+def every_member_gets_every_batch_once(make: Make, random: Random) -> None:
+    """Near and far nodes, members or not, publish; the owner too."""
+    for owner_is_member in (True, False):
+        bench = Bench(make, random)
+        everyone = bench.by_closeness()
+        bench.subscribe(*everyone[2::2], *(everyone[:1] if owner_is_member else []))
+        bench.wait(1)
+        published = _publish_from_all(bench)
+        bench.settle()
+        bench.wait(2 * bench.rendezvous.answer_timeout)
+        _expect_all_get(bench, published)
+        _expect_works(bench)
+
+
+def ready_is_announced_once(make: Make, random: Random) -> None:
+    """Once per member, by the time it counts, and never to others."""
+    bench = Bench(make, random)
+    bench.subscribe(*bench.far[:3], bench.owner)
+    bench.wait(1)
+    bench.wait_refreshed()
+    for seat in bench.by_closeness():
+        expect(len(_heard(seat, Ready)) == seat.member, "Ready: once at each member")
+
+
+def what_follows_ready_arrives(make: Make, random: Random) -> None:
+    """A member that is ready gets what is published from then on."""
+    bench = Bench(make, random)
+    publisher = bench.far[0]
+    for seat in bench.far[1:]:
+        bench.subscribe(seat)
+        bench.settle()
+        expect(bool(_heard(seat, Ready)), "Ready comes without a timer when nothing fails")
+        name = bench.publish(publisher)
+        bench.wait(1)
+        _expect_all_get(bench, [name])
+
+
+def sent_is_announced_for_every_own_batch(make: Make, random: Random) -> None:
+    """Once each, with or without members, at the owner and far from it."""
+    for members in (0, 3):
+        bench = Bench(make, random)
+        bench.subscribe(*bench.far[:members])
+        bench.wait(1)
+        _publish_from_all(bench)
+        bench.settle()
+        for seat in bench.by_closeness():
+            sent = [event for event in seat.events if isinstance(event, Sent)]
+            expect([one.first for one in sent] == [0, 1], "Sent: once for each own batch, in order")
+            expect(
+                all(one.count == 1 and one.topic == TOPIC for one in sent), "Sent names the batch"
+            )
+            if seat is not bench.owner:
+                expect(all(one.links >= 1 for one in sent), "Sent counts the links")
+
+
+def unsubscribing_stops_delivery(make: Make, random: Random) -> None:
+    """At far members and at the owner; a member that comes back is served again."""
+    bench = Bench(make, random)
+    leaving, staying, publisher = bench.far[0], bench.far[1], bench.far[2]
+    bench.subscribe(leaving, staying, bench.owner)
+    bench.wait(1)
+    bench.unsubscribe(leaving, bench.owner)
+    bench.settle()
+    name = bench.publish(publisher)
+    bench.wait(1)
+    _expect_all_get(bench, [name])  # and the bench refuses a delivery to the others
+    bench.subscribe(leaving)
+    bench.wait(1)
+    _expect_works(bench)
+
+
+def publishing_before_the_root_is_known_is_held(make: Make, random: Random) -> None:
+    """Nothing is sent into the dark, and nothing is lost."""
+    bench = Bench(make, random)
+    bench.subscribe(*bench.far[1:])
+    bench.wait(1)
+    bench.routing = False
+    published = [bench.publish(bench.far[0]) for _ in range(5)]
+    bench.wait(3 * bench.rendezvous.answer_timeout)
+    expect(not _heard(bench.far[0], Sent), "Sent although the root cannot be found")
+    bench.routing = True
+    bench.wait(2 * bench.rendezvous.answer_timeout)
+    _expect_all_get(bench, published)
+    expect(len(_heard(bench.far[0], Sent)) == 5, "Sent for each batch that was held")
+    for seat in bench.members:
+        mine = [batch.first for batch in seat.batches]
+        expect(mine == sorted(mine), "what was held goes out in order")
+
+
+def what_is_held_is_bounded(make: Make, random: Random) -> None:
+    """A publisher without a root does not grow for ever; what is dropped is counted."""
+    delivery = DeliveryConfig(window=1000)
+    bench = Bench(make, random, delivery=delivery)
+    bench.subscribe(bench.far[1])
+    bench.wait(1)
+    bench.routing = False
+    published = [bench.publish(bench.far[0]) for _ in range(1000)]
+    bench.routing = True
+    bench.wait(2 * bench.rendezvous.answer_timeout)
+    dropped = sum(one.messages for one in bench.far[0].events if isinstance(one, Dropped))
+    got = sum(bench.far[1].got.values())
+    expect(dropped > 900, "at most a few windows are held")
+    expect(got + dropped == len(published), "what was not delivered was counted")
+    expect(len(_heard(bench.far[0], Sent)) == len(published), "each receipt is settled")
+
+
+def a_failed_root_is_replaced(make: Make, random: Random) -> None:
+    """Members are told, the next owner takes over, delivery goes on; several times."""
+    bench = Bench(make, random)
+    faults: list[Peer] = []
+    for seat in bench.by_closeness():
+        bench.set_upcalls(seat, Upcalls(on_fault=faults.append))
+    bench.subscribe(*bench.by_closeness()[1::2])
+    bench.wait(1)
+    _expect_works(bench)
+    for _ in range(3):
+        failed = bench.owner
+        faults.clear()
+        for seat in bench.by_closeness():
+            seat.events.clear()
+        bench.kill(failed)
+        bench.wait(2 * bench.rendezvous.answer_timeout)
+        for seat in bench.members:
+            lost = [one for one in seat.events if isinstance(one, ParentLost)]
+            expect([one.peer for one in lost] == [failed.peer], "ParentLost: once, naming the peer")
+            expect(len(_heard(seat, Repaired)) == 1, "Repaired: once")
+            expect(len(_heard(seat, Ready)) == 1, "Ready again after a repair")
+        expect(faults == [failed.peer] * len(bench.members), "on_fault before each repair")
+        _expect_works(bench)
+
+
+def a_root_that_fails_unseen_is_replaced(make: Make, random: Random) -> None:
+    """Only the broken links tell."""
+    bench = Bench(make, random)
+    bench.subscribe(*bench.far)
+    bench.wait(1)
+    _expect_works(bench)
+    bench.vanish(bench.owner)
+    bench.tell_owner()
+    bench.wait_refreshed()
+    _publish_from_all(bench)  # what was sent to the dead node is lost; its senders learn it
+    bench.wait_refreshed()
+    _expect_works(bench)
+
+
+def a_closer_node_takes_over(make: Make, random: Random) -> None:
+    """Whatever is under way, no batch comes twice; once it has settled, none is lost."""
+    for member in (True, False):
+        bench = Bench(make, random)
+        bench.subscribe(*bench.by_closeness()[::2])
+        bench.wait(1)
+        _expect_works(bench)
+        for _ in range(3):
+            former = bench.owner
+            _publish_from_all(bench)
+            bench.step(10)
+            newcomer = bench.arrive_closer()
+            if member:
+                bench.subscribe(newcomer)
+            _publish_from_all(bench)
+            bench.wait(2 * bench.rendezvous.answer_timeout)
+            expect(bench.owner is newcomer and former is not newcomer, "the bench moves the key")
+            _expect_works(bench)
+            bench.wait_refreshed()
+            _expect_works(bench)
+
+
+def churn_never_repeats_a_batch(make: Make, random: Random) -> None:
+    """Anything in any order; then quiet, then everything works."""
+    for _ in range(15):
+        bench = Bench(make, random, size=8)
+        for _ in range(60):
+            seat = random.choice(bench.by_closeness())
+            match random.randrange(10):
+                case 0 | 1 if not seat.member:
+                    bench.subscribe(seat)
+                case 2 if seat.member:
+                    bench.unsubscribe(seat)
+                case 3 if len(bench.seats) > 4:
+                    bench.kill(seat)
+                case 4 if len(bench.seats) < 12:
+                    bench.arrive_closer()
+                case 5:
+                    bench.wait(random.choice([0.1, 3, 40]))
+                case _:
+                    bench.publish(seat)
+            bench.step(4)
+        bench.wait_refreshed()
+        _publish_from_all(bench)  # who was told of a root that is dead by now learns it
+        bench.wait_refreshed()
+        _expect_works(bench)
+
+
+def on_forward_changes_or_stops(make: Make, random: Random) -> None:
+    """For every other member alike, wherever it is; the sender's receipt is settled all the same."""
+    bench = Bench(make, random)
+    seen: list[Batch] = []
+
+    def on_forward(batch: Batch) -> Batch | None:
+        seen.append(batch)
+        return None if batch.first == 1 else msgspec.structs.replace(batch, body=b"changed")
+
+    publisher = bench.far[0]
+    bench.set_upcalls(bench.owner, Upcalls(on_forward=on_forward))
+    bench.subscribe(*bench.by_closeness()[:2], *bench.far[1:])
+    bench.wait(1)
+    names = [bench.publish(publisher) for _ in range(3)]
+    bench.wait(2 * bench.rendezvous.answer_timeout)
+    for seat in bench.members:
+        got = [batch for batch in seat.batches if batch.origin == publisher.peer.id]
+        expect([batch.first for batch in got] == [0, 2], "a stopped batch reaches nobody")
+        expect(all(batch.body == b"changed" for batch in got), "a changed batch reaches all")
+    expect([batch.first for batch in seen] == [0, 1, 2], "on_forward sees each batch once")
+    expect(len(_heard(publisher, Sent)) == len(names), "Sent for a stopped batch too")
+    bench.publish(bench.owner)
+    stopped = bench.publish(bench.owner)
+    bench.wait(1)
+    others = [seat for seat in bench.members if seat is not bench.owner]
+    expect(not any(seat.got[stopped] for seat in others), "the root's own batches are seen as well")
+    expect(len(_heard(bench.owner, Sent)) == 2, "Sent at the root for a stopped batch too")
+
+
+def on_join_is_told_each_member_once(make: Make, random: Random) -> None:
+    """Refreshing is not joining."""
+    bench = Bench(make, random)
+    joined: list[Peer] = []
+    for seat in bench.by_closeness():
+        bench.set_upcalls(seat, Upcalls(on_join=joined.append))
+    bench.subscribe(*bench.far)
+    bench.wait(1)
+    bench.wait_refreshed()
+    expect(
+        sorted(peer.id for peer in joined) == sorted(seat.peer.id for seat in bench.far),
+        "on_join: once for each member",
+    )
+
+
+def a_raising_upcall_does_no_harm(make: Make, random: Random) -> None:
+    """It is as if it were absent for that call, and it is noted."""
+
+    def broken(_: object) -> Batch | None:
+        raise RuntimeError("the application's mistake")
+
+    bench = Bench(make, random)
+    for seat in bench.by_closeness():
+        bench.set_upcalls(seat, Upcalls(broken, broken, broken))  # type: ignore[arg-type]
+    bench.subscribe(*bench.by_closeness()[1:])
+    bench.wait(1)
+    _expect_works(bench)
+    bench.kill(bench.owner)
+    bench.wait(2 * bench.rendezvous.answer_timeout)
+    _expect_works(bench)
+    for upcall in ("on_forward", "on_join", "on_fault"):
+        expect(any(upcall in error for error in bench.upcall_errors), f"{upcall} was not called")
+
+
+def members_are_counted(make: Make, random: Random) -> None:
+    """At the owner and from afar, also after members came and went."""
+    bench = Bench(make, random)
+    bench.subscribe(*bench.far)
+    bench.wait(1)
+    bench.unsubscribe(bench.far[0])
+    bench.settle()
+    for seat in (bench.owner, bench.far[0], bench.far[1]):
+        seat.events.clear()
+        bench.count_members(seat)
+        bench.settle()
+        told = [one.count for one in seat.events if isinstance(one, Members)]
+        expect(told == [len(bench.members)], f"Members: expected {len(bench.members)}, got {told}")
+
+
+def tables_are_bounded(make: Make, random: Random) -> None:
+    """No node keeps more members than it may; who is turned away is counted."""
+    rendezvous = RendezvousConfig(max_members=3)
+    bench = Bench(make, random, rendezvous=rendezvous)
+    bench.subscribe(*bench.far)
+    bench.wait_refreshed()
+    for seat in bench.by_closeness():
+        kept = len(seat.strategy.kept) if seat.strategy is not None else 0
+        expect(kept <= 3 + 1, "at most max_members, and the way to the root")
+    dropped = [one for seat in bench.by_closeness() for one in _heard(seat, Dropped)]
+    expect(bool(dropped), "a member that was turned away is counted")
+    _publish_from_all(bench)
+    bench.settle()
+
+
+def silent_members_are_forgotten(make: Make, random: Random) -> None:
+    """A member that dies unseen costs nothing after a while."""
+    bench = Bench(make, random)
+    bench.subscribe(*bench.far)
+    bench.wait(1)
+    gone = bench.far[0]
+    bench.vanish(gone)
+    bench.wait(2 * bench.rendezvous.expire_after)
+    for seat in bench.by_closeness():
+        kept = seat.strategy.kept if seat.strategy is not None else ()
+        expect(gone.peer.id not in [peer.id for peer in kept], "a silent member is still kept")
+    _expect_works(bench)
+
+
+def what_nobody_needs_is_idle(make: Make, random: Random) -> None:
+    """When the last member has left, every node may forget the topic."""
+    bench = Bench(make, random)
+    bench.subscribe(*bench.far, bench.owner)
+    bench.wait(1)
+    bench.publish(bench.far[0])
+    bench.settle()
+    for seat in bench.members:
+        expect(seat.strategy is not None and not seat.strategy.idle, "a member is not idle")
+    expect(bench.owner.strategy is not None and not bench.owner.strategy.idle, "nor is the root")
+    bench.unsubscribe(*bench.members)
+    bench.settle()
+    bench.wait(2 * bench.rendezvous.expire_after)
+    for seat in bench.by_closeness():
+        expect(seat.strategy is None or seat.strategy.idle, "not idle although nobody is a member")
+    bench.subscribe(*bench.far[:2])
+    bench.wait(1)
+    _expect_works(bench)
+
+
+CHECKS: dict[str, Callable[[Make, Random], None]] = {
+    check.__name__: check
+    for check in (
+        every_member_gets_every_batch_once,
+        ready_is_announced_once,
+        what_follows_ready_arrives,
+        sent_is_announced_for_every_own_batch,
+        unsubscribing_stops_delivery,
+        publishing_before_the_root_is_known_is_held,
+        what_is_held_is_bounded,
+        a_failed_root_is_replaced,
+        a_root_that_fails_unseen_is_replaced,
+        a_closer_node_takes_over,
+        churn_never_repeats_a_batch,
+        on_forward_changes_or_stops,
+        on_join_is_told_each_member_once,
+        a_raising_upcall_does_no_harm,
+        members_are_counted,
+        tables_are_bounded,
+        silent_members_are_forgotten,
+        what_nobody_needs_is_idle,
+    )
+}
+
+
+def check_strategy(make: Make, random: Random) -> None:
+    """Run every check; raises AssertionError with what was broken."""
+    for check in CHECKS.values():
+        check(make, random)
