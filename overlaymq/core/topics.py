@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from overlaymq.messages import Descriptor, Peer
 
 
+MAX_TEXT = 512
+"""Characters of a name or setting; what peers make a node keep is bounded (a guess)."""
+
+
 class Ring(Protocol):
     """What the topics need to know of Pastry."""
 
@@ -60,11 +64,14 @@ def settled(held: Descriptor | None, offered: Descriptor) -> Descriptor:
     """Which of two descriptors holds when rings merge."""
     if held is None:
         return offered
-    return min(held, offered, key=lambda one: (not one.explicit, digest(one)))
+    return min(held, offered, key=lambda one: (not one.explicit, digest(one), -one.epoch))
 
 
 def is_consistent(descriptor: Descriptor) -> bool:
-    """Whether the id is the hash of the name and creator, as everyone can check."""
+    """Whether the id is the hash of the name and creator, as everyone can check, in sensible size."""
+    texts = (descriptor.name, descriptor.creator, *settings(descriptor)[:3])
+    if any(len(text) > MAX_TEXT for text in texts):
+        return False
     return descriptor.id == ids.topic_id(descriptor.name, descriptor.creator)
 
 
@@ -134,14 +141,16 @@ class Topics:
 
     def answered(self, message: TopicOpened) -> Effects:
         """At the asker."""
-        question = self._questions.pop(message.request, None)
+        question = self._questions.get(message.request)
         if question is None:
             return []
-        if message.descriptor is None:
+        held = message.descriptor
+        if held is not None and (held.id != question.descriptor.id or not is_consistent(held)):
+            return [Notify(Dropped("answer about another topic"))]  # the true one may still come
+        del self._questions[message.request]
+        if held is None:
             return [Notify(TopicFailed(message.request, message.refused))]
-        if message.descriptor.id != question.descriptor.id:
-            return [Notify(Dropped("answer about another topic"))]
-        return [Notify(TopicKnown(message.request, message.descriptor))]
+        return [Notify(TopicKnown(message.request, held))]
 
     def replica(self, message: TopicReplica) -> Effects:
         """A copy from another holder."""
@@ -152,9 +161,9 @@ class Topics:
         if held is None and len(self._held) >= self._config.max_topics:
             return [Notify(Dropped("too many topics"))]
         holds = settled(held, offered)
-        if holds != held:
-            self._held[offered.id] = holds
-            self._given.pop(offered.id, None)
+        self._held[offered.id] = holds
+        if holds != held or holds != offered:
+            self._given.pop(offered.id, None)  # someone has another one; tell what holds
         return self._replicate(offered.id)
 
     def leafs_changed(self) -> Effects:
