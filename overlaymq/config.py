@@ -12,7 +12,16 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 
@@ -209,6 +218,13 @@ class Config(Part, frozen=True):
     defaults: TopicConfig = TopicConfig()
     topics: dict[str, TopicConfig] = {}
 
+    def __post_init__(self) -> None:
+        for pattern in self.topics:
+            if "*" in pattern[:-1]:
+                raise ValueError(
+                    f"topics: expected `*` only at the end of a pattern, got {pattern!r}"
+                )
+
     def for_topic(self, name: str) -> TopicConfig:
         """The settings of the best matching pattern, or the defaults."""
         if name in self.topics:
@@ -229,14 +245,32 @@ def convert(values: Mapping[str, Any], to: type[PartType], source: str) -> PartT
     try:
         return msgspec.convert(values, to, strict=False)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{source}: {_explained(str(error))}") from None
+        raise ConfigError(f"{source}: {_explained(str(error), to, values)}") from None
 
 
-def _explained(message: str) -> str:
+def _explained(message: str, to: type[Part], values: Mapping[str, Any]) -> str:
     # msgspec writes "Expected `int` >= 1 - at `$.pastry.leaf_set_size`"; keys read better first.
     text, _, where = message.partition(" - at `$")
     key = where.rstrip("`").lstrip(".")
+    expected: Any = to
+    for step in key.replace("[...]", "[*]").replace("[", ".[").split(".") if key else ():
+        expected = get_args(expected)[-1] if step[0] == "[" else get_type_hints(expected)[step]
+    if "[...]" in key:
+        key = key.replace("[...]", f".{_wrong_topic(values)!r}")
+    if text.startswith("Object contains unknown field"):
+        text = f"{text}; expected one of {', '.join(expected.__struct_fields__)}"
+    elif get_origin(expected) is Literal:
+        text = f"{text}; expected one of {', '.join(map(str, get_args(expected)))}"
     return f"{key}: {text[0].lower()}{text[1:]}" if key else text
+
+
+def _wrong_topic(values: Mapping[str, Any]) -> str:
+    for pattern, settings in values["topics"].items():
+        try:
+            msgspec.convert(settings, TopicConfig, strict=False)
+        except msgspec.ValidationError:
+            return str(pattern)
+    return "..."
 
 
 def load(
@@ -244,16 +278,20 @@ def load(
     environment: Mapping[str, str] | None = None,
     **node: Any,
 ) -> Config:
-    """Read a TOML file, then environment variables, then keyword arguments for ``[node]``."""
+    """Read a TOML file, then environment variables, then keyword arguments for ``[node]``.
+
+    Each is checked before the next is laid over it, so an error names where the value came from."""
     values: dict[str, Any] = {}
     if path is not None:
         values = _read(Path(path))
+        convert(values, Config, str(path))
     _overlay_environment(values, environment or {})
+    convert(values, Config, "environment")
     given = {key: value for key, value in node.items() if value is not None}
     if given:
         section = values.setdefault("node", {})
         section.update(given)
-    return convert(values, Config, str(path) if path is not None else "configuration")
+    return convert(values, Config, "arguments")
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -262,7 +300,7 @@ def _read(path: Path) -> dict[str, Any]:
             return tomllib.load(file)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
 
 
@@ -276,5 +314,6 @@ def _overlay_environment(values: dict[str, Any], environment: Mapping[str, str])
             known = ", ".join(f"OVERLAYMQ_{name.upper()}_<KEY>" for name in sorted(sections))
             raise ConfigError(f"{variable}: not a setting; expected one of {known}")
         text = environment[variable]
-        value: Any = tuple(filter(None, text.split(","))) if key == "seeds" else text
+        seeds = (seed.strip() for seed in text.split(","))
+        value: Any = tuple(filter(None, seeds)) if key == "seeds" else text
         values.setdefault(section, {})[key] = value

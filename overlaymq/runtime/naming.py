@@ -7,6 +7,7 @@ is, is the id, or the creator's node id for a creator-rooted topic.
 
 from __future__ import annotations
 
+import string
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -26,8 +27,11 @@ NOT_BUILT = ("ordered", "replicated")
 
 def split(topic: str, creator: str = "") -> tuple[str, str]:
     """Name and creator of a topic as written."""
-    name, _, owner = topic.rpartition("@") if "@" in topic else (topic, "", "")
-    owner = owner or creator
+    name, at, owner = topic.rpartition("@") if "@" in topic else (topic, "", creator)
+    if at and creator and owner.lower() != creator.lower():
+        raise ConfigError(
+            f"topic {topic!r}: it names its creator, but creator={creator!r} was given"
+        )
     if not name:
         raise ConfigError(f"topic {topic!r}: expected a name")
     if len(name.encode()) > MAX_NAME:
@@ -37,13 +41,12 @@ def split(topic: str, creator: str = "") -> tuple[str, str]:
             f"topic {topic!r}: patterns only choose settings in the configuration; "
             "publish and subscribe with exact names"
         )
-    if owner:
-        try:
-            ids.parse(owner)
-        except ValueError:
-            raise ConfigError(
-                f"topic {topic!r}: expected a creator of 32 hex digits (a node id), got {owner!r}"
-            ) from None
+    # Only digits: int() would also take a sign, blanks, underscores and 0x.
+    is_id = len(owner) == 2 * ids.BYTES and set(owner) <= set(string.hexdigits)
+    if (at or owner) and not is_id:
+        raise ConfigError(
+            f"topic {topic!r}: expected a creator of 32 hex digits (a node id), got {owner!r}"
+        )
     return name, owner.lower()
 
 
@@ -78,7 +81,7 @@ def proposal(
         id=id_,
         name=name,
         creator=owner,
-        key=me.id if root == "creator" else id_,
+        key=(ids.parse(owner) if owner else me.id) if root == "creator" else id_,
         strategy=chosen.strategy,
         reliability=chosen.reliability,
         flow=chosen.flow,
