@@ -48,7 +48,8 @@ async def opened(options: NodeOptions) -> AsyncIterator[Node]:
         else:
             _check_port(config.node.listen)
             node = await stack.enter_async_context(open_node(bare))
-        await _serve_status(stack, node, config.admin.listen)
+        if config.admin.enabled:
+            await _serve_status(stack, node, config.admin.listen)
         yield node
 
 
