@@ -4,9 +4,12 @@ All nodes of a process share it. It starts with the first transport and ends wit
 transport starts a new one. gRPC objects are made and used on this thread only.
 
 A busy trio thread starves this one of the GIL: a thread that wants the GIL gets it only when the
-holder lets go, and a trio loop that always has something to run lets go only for moments. So whoever
-hands work over sets ``pending``, and an Instrument in the trio run sleeps for zero seconds before each
-I/O wait while it is set (measured in design.md section 3: hand-over p99 from seconds to milliseconds).
+holder lets go, and every system call of this thread loses it again, each time for a switch interval.
+A trio loop that always has something to run lets go only for moments. So an Instrument in the trio run
+watches this thread's turns. Where it has had too few while trio was busy, trio gives it a *window*: it
+naps until this thread waits for the network again, takes what has arrived at once (through trio's
+entry queue it would wait behind another slice of computing), and, if something was sent, stays a
+moment longer for the answer. A window is bounded by a share of the time since the last one.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import selectors
 import threading
 import time
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -37,6 +41,22 @@ def _keep_freed_memory() -> None:
     bytes(16 * 1024 * 1024)
 
 
+class _Selector(selectors.DefaultSelector):
+    """Lets others see whether the loop is busy."""
+
+    def __init__(self, thread: IoThread) -> None:
+        super().__init__()
+        self._thread = thread
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        thread = self._thread
+        thread.turns += 1
+        thread.waits = timeout != 0
+        found = super().select(timeout)
+        thread.waits = False
+        return found
+
+
 class IoThread:
     """A running loop and how to reach it."""
 
@@ -46,7 +66,9 @@ class IoThread:
         self.pending = False
         self.users = 0
         self._ended: list[Callable[[], None]] = []
-        self.loop = asyncio.new_event_loop()
+        self.turns = 0  # how often the loop has gone to look for I/O
+        self.waits = False  # whether it is waiting for I/O now
+        self.loop = asyncio.SelectorEventLoop(_Selector(self))
         self._tasks: set[asyncio.Task[Any]] = set()
         self._thread = threading.Thread(target=self._run, name="overlaymq-io", daemon=True)
         self._thread.start()
@@ -168,17 +190,58 @@ def check_process(pid: int) -> None:
 # --- Against starvation ---------------------------------------------------------------------------
 
 
+CHECK_EVERY = 0.001
+"""How often a busy trio run looks after the I/O thread: a guess well below the switch interval."""
+SHARE = 0.4
+"""The part of a busy trio run's time that it gives up at most, and only when starving: a guess."""
+LONGEST = 0.002
+"""And the longest time at once: enough for what a few links do in one turn (measured)."""
+NAP = 0.00002
+"""The kernel makes about 80 us of it: long enough for the other thread to take the GIL."""
+
+
 class HandoverInstrument(trio.abc.Instrument):
-    """Lets the I/O thread have the GIL while it has something to take over."""
+    """Lets the I/O thread have the GIL while it has something to do."""
 
     def __init__(self, thread: IoThread) -> None:
         self.thread = thread
-        self.users = 0
+        self.takers: list[Callable[[], None]] = []  # of the transports' mailboxes
+        self._looked = time.perf_counter()
+        self._turns = 0
 
     def before_io_wait(self, timeout: float) -> None:
         """Called by trio once per scheduling round."""
-        if self.thread.pending:
-            time.sleep(0)
+        if timeout > 0:
+            return  # trio has nothing to run and lets go of the GIL by itself
+        now = time.perf_counter()
+        elapsed = now - self._looked
+        if elapsed < CHECK_EVERY:
+            return
+        thread = self.thread
+        turns, self._turns = thread.turns - self._turns, thread.turns
+        self._looked = now
+        if turns * CHECK_EVERY < elapsed:  # it may be starved, or have nothing to do
+            self._let_work(now + min(max(elapsed * SHARE, 2 * NAP), LONGEST))
+
+    def after_io_wait(self, timeout: float) -> None:
+        """Called by trio when the wait is over: an idle wait gave the I/O thread all it needed."""
+        if timeout > 0:
+            self._looked = time.perf_counter()
+            self._turns = self.thread.turns
+
+    def _let_work(self, until: float) -> None:
+        thread = self.thread
+        expecting = thread.pending
+        while True:
+            time.sleep(NAP)  # first: whether the thread wants the GIL cannot be seen
+            for take in self.takers:
+                take()
+            expecting |= thread.pending
+            now = time.perf_counter()
+            quiet = thread.waits and not thread.pending and not expecting
+            if quiet or now >= until:
+                self._looked = now
+                return
 
 
 _instrument: trio.lowlevel.RunVar[HandoverInstrument | None] = trio.lowlevel.RunVar(
@@ -186,21 +249,21 @@ _instrument: trio.lowlevel.RunVar[HandoverInstrument | None] = trio.lowlevel.Run
 )
 
 
-def install_instrument(thread: IoThread) -> None:
-    """Once per trio run."""
+def install_instrument(thread: IoThread, take: Callable[[], None]) -> None:
+    """One instrument per trio run; ``take`` empties a transport's mailbox."""
     instrument = _instrument.get()
     if instrument is None or instrument.thread is not thread:
         instrument = HandoverInstrument(thread)
         trio.lowlevel.add_instrument(instrument)
         _instrument.set(instrument)
-    instrument.users += 1
+    instrument.takers.append(take)
 
 
-def remove_instrument() -> None:
-    """By the last user of the run."""
+def remove_instrument(take: Callable[[], None]) -> None:
+    """The last user of the run removes it."""
     instrument = _instrument.get()
-    if instrument is not None:
-        instrument.users -= 1
-        if instrument.users == 0:
+    if instrument is not None and take in instrument.takers:
+        instrument.takers.remove(take)
+        if not instrument.takers:
             trio.lowlevel.remove_instrument(instrument)
             _instrument.set(None)

@@ -96,7 +96,7 @@ class GrpcTransport(Transport):
                 await self._perform(self._engine.stop())
                 await _io_thread.release(self._io)
             raise
-        _io_thread.install_instrument(self._io)
+        _io_thread.install_instrument(self._io, self._mailbox.take)
         self.peer = self._engine.me
         _warn_once()
         log.info("listening on %s", self.peer.address)
@@ -114,7 +114,7 @@ class GrpcTransport(Transport):
             with trio.move_on_after(self._config.grace + 2):  # the I/O thread keeps the grace
                 await self._perform(self._engine.stop())
             self._mailbox.closed = True
-            _io_thread.remove_instrument()
+            _io_thread.remove_instrument(self._mailbox.take)
             await _io_thread.release(self._io)
         self._lanes.clear()
 

@@ -118,11 +118,12 @@ class Mailbox:
         if not self._scheduled:
             self._scheduled = True
             try:
-                self._token.run_sync_soon(self._take)
+                self._token.run_sync_soon(self.take)
             except trio.RunFinishedError:
                 self.closed = True
 
-    def _take(self) -> None:
+    def take(self) -> None:
+        """On the trio thread: perform what has been posted, some of it at a time."""
         self._scheduled = False  # first: what is posted from here on schedules again
         for _ in range(ROUND):
             if not self._items or self.closed:
