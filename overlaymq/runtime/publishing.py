@@ -1,9 +1,9 @@
 """Publishing: a topic's open run, and receipts that grow.
 
-``publish`` appends to the open run of its topic. A run goes when the application pauses: the driver's
-flusher looks at the next scheduling step and sends what has not grown since it last looked, so a lone
-message leaves within one step (no Nagle delay) and a loop that keeps publishing fills its run. A full run
-goes at once, and none stays open longer than ``linger``. While the topic's links are busy writing, a run
+``publish`` appends to the open run of its topic. A message after a silence goes at once (no Nagle delay).
+Otherwise a run goes when the application pauses: the driver's flusher looks at the next scheduling step and
+sends what has not grown since it last looked, so a loop that keeps publishing fills its run. A full run goes
+at once, and none stays open longer than ``linger``. While the topic's links are busy writing, a run
 waits for them. So batches are as large as the load makes them and no larger.
 
 A run is bounded, and so are the bytes that were published and not yet consumed downstream (one window):
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 Stage = Literal["accepted", "sent", "sequenced", "committed", "delivered"]
 CHECKPOINT_EVERY = 64  # a power of two; design.md section 3
+LONE = 1_000_000
+"""Nanoseconds of silence after which a message is sent at once, without the flusher's look: a guess."""
 
 
 class _Run:
@@ -138,6 +140,7 @@ class Publisher:
         self._turn = 0
         self._closed = False
         self._looked_after = False
+        self._flushed_at = 0
         self.links: dict[Id, Peer] = {}
 
     # --- the application's side ---
@@ -253,8 +256,10 @@ class Publisher:
         if size > self._config.chunk:
             return self._append_large(payload, headers)
         run = self._run
+        lone = False
         if not run.payloads:
             run.opened_at = time.time_ns()
+            lone = run.opened_at - self._flushed_at > LONE
         seq = self._next
         self._next = seq + 1
         if headers or run.headers is not None:
@@ -263,6 +268,8 @@ class Publisher:
         run.payloads.append(payload)
         run.size += size
         if run.size >= self._config.run_bytes or len(run.payloads) >= self._config.run_messages:
+            self._flush()
+        elif lone and not self._driver.is_busy(self):
             self._flush()
         elif not self._looked_after:
             self._looked_after = True
@@ -289,6 +296,7 @@ class Publisher:
     def _flush(self) -> None:
         run = self._run
         self._run = _Run(self._next)
+        self._flushed_at = time.time_ns()
         body = encode_body(run.payloads, run.headers)
         count = len(run.payloads)
         run.payloads = []
