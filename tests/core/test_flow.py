@@ -43,6 +43,7 @@ class Line:
         self.offered: list[Batch] = []
         self.sent: list[Batch] = []
         self.announced: Counter[int] = Counter()  # messages skipped ahead of a sent batch
+        self.announcing = 0  # messages skipped since the last batch, as far as the peer was told
         self.unacknowledged = 0
         self.acknowledged = 0
 
@@ -84,20 +85,18 @@ class CreditMachine(RuleBasedStateMachine):
             self.waited.add(id(transit))
 
     def put(self, peer: Peer, ready: list[Sendable]) -> None:
-        announced = 0
         for one in ready:
             self.wire[peer.id].append(one)
+            line = self.lines[peer.id, one.topic]
             if isinstance(one, Skipped):
                 assert self.modes[one.topic] != "lossless"
-                announced = one.messages
+                line.announcing += one.messages
                 continue
-            line = self.lines[peer.id, one.topic]
             assert line.unacknowledged < WINDOW, "more than a window and one batch on the way"
             line.unacknowledged += one.size
             line.sent.append(one)
-            line.announced[one.first] = announced
-            announced = 0
-        assert not announced, "an announcement travels with the next batch"
+            line.announced[one.first] = line.announcing
+            line.announcing = 0
 
     @rule(peer=st.sampled_from(PEERS))
     def arrive(self, peer: Peer) -> None:
@@ -129,6 +128,9 @@ class CreditMachine(RuleBasedStateMachine):
         line.acknowledged = credit.total
         assert line.unacknowledged >= 0, "credit for more than was sent"
         self.put(peer, self.sender.credited(peer, credit.topic, credit.total, self.now))
+        if not self.sender.waits(credit.topic, [peer]):
+            told = sum(line.announced.values()) + line.announcing
+            assert told == self.missing(line), "who has credit again knows all that it missed"
 
     @rule(peer=st.sampled_from(PEERS), topic=st.sampled_from(TOPICS), by=st.integers(1, 5000))
     def lie(self, peer: Peer, topic: Id, by: int) -> None:
@@ -204,6 +206,7 @@ class CreditMachine(RuleBasedStateMachine):
                     gap = 0
                 else:
                     gap += batch.count
+            assert line.announcing <= gap, "more was announced than was skipped"
             assert gap == 0 or self.modes[topic] != "lossless" or self.sender.queued()
 
     @invariant()
@@ -267,15 +270,15 @@ def test_lossless_waits_without_limit() -> None:
     assert flow.skipped == 0
 
 
-def test_lossy_drops_at_once_and_announces_it_ahead_of_the_next_batch() -> None:
+def test_lossy_drops_at_once_and_announces_it_when_there_is_credit() -> None:
     flow = Flow(WINDOW, PATIENCE)
     fill(flow)
     for first in (1, 4):
         assert flow.offer(A, a_batch(T, first, 3), "lossy", transit(), 0.0) == []
     assert flow.queued() == 0
-    assert flow.credited(A, T, WINDOW, 0.0) == []
+    assert flow.credited(A, T, WINDOW, 0.0) == [Skipped(T, 6, 200)]
     batch = a_batch(T, 7)
-    assert flow.offer(A, batch, "lossy", transit(), 0.0) == [Skipped(T, 6, 200), batch]
+    assert flow.offer(A, batch, "lossy", transit(), 0.0) == [batch]
     assert flow.skipped == 6
 
 
@@ -289,9 +292,9 @@ def test_patient_gives_up_what_waits_and_what_follows_until_there_is_credit() ->
     assert (flow.skipped, flow.queued()) == (2, 0)
     flow.offer(A, a_batch(T, 3), "patient", transit(), 6.1)
     assert (flow.skipped, flow.queued()) == (3, 0)
-    flow.credited(A, T, WINDOW, 6.2)
+    assert flow.credited(A, T, WINDOW, 6.2) == [Skipped(T, 3, 300)]
     batch = a_batch(T, 4)
-    assert flow.offer(A, batch, "patient", transit(), 6.3) == [Skipped(T, 3, 300), batch]
+    assert flow.offer(A, batch, "patient", transit(), 6.3) == [batch]
 
 
 def test_the_chunks_of_a_large_message_are_skipped_as_one_message() -> None:
