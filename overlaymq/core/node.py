@@ -44,6 +44,7 @@ from overlaymq.events import (
     TimerFired,
     Unsubscribe,
 )
+from overlaymq.ids import Id
 from overlaymq.messages import (
     Batch,
     Handover,
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
     from random import Random
 
     from overlaymq.config import Config
-    from overlaymq.ids import Id
     from overlaymq.messages import Descriptor, Message, Peer, Routed
 
 STRATEGIES: dict[str, type[Strategy]] = {Direct.name: Direct}
@@ -111,12 +111,11 @@ class Node:
 
     def handle(self, input_: Input, now: float) -> list[Effect]:
         """Take one input and return what the driver must do."""
-        kind = type(input_)
-        if kind is Received and type(input_.message) is Batch:  # type: ignore[union-attr]
-            return self._resolve(self._batch(input_.peer, input_.message, now), now)  # type: ignore[union-attr]
+        if isinstance(input_, Received) and isinstance(input_.message, Batch):
+            return self._resolve(self._batch(input_.peer, input_.message, now), now)
         if isinstance(input_, TimerFired):
             if input_.timer.part.startswith("mode."):  # what a mode gives out has passed it already
-                topic: _Topic | None = self._topics.get(input_.timer.subject)  # type: ignore[call-overload]
+                topic = self._topics.get(Id(input_.timer.subject))
                 return topic.mode.fired(input_.timer, now) if topic is not None else []
             return self._resolve(self._fired(input_, now), now)
         if isinstance(input_, Received | Measured | Join | Leave):
@@ -158,11 +157,11 @@ class Node:
             return self.topics.fired(timer)
         if part == "orphans":
             return self._drop_orphans()
-        topic = self._topics.get(timer.subject)  # type: ignore[call-overload]
+        topic = self._topics.get(Id(timer.subject))
         if topic is None:
             return []
         effects: Effects = topic.strategy.fired(timer, now)
-        self._forget_if_idle(timer.subject)  # type: ignore[arg-type]
+        self._forget_if_idle(Id(timer.subject))
         return effects
 
     def _command(self, command: Input, now: float) -> Effects:
@@ -346,16 +345,18 @@ class Node:
         queue = deque(effects)
         while queue:
             effect = queue.popleft()
-            kind = type(effect)
-            if kind is Send and effect.peer.id == self.me.id:  # type: ignore[union-attr]
-                queue.extendleft(reversed(self.receive(self.me, effect.message, now)))  # type: ignore[union-attr]
-            elif kind is Route:
-                routed = self.pastry.route(effect.key, effect.message, now, effect.randomize)  # type: ignore[union-attr]
+            if isinstance(effect, Send):
+                if effect.peer.id == self.me.id:
+                    queue.extendleft(reversed(self.receive(self.me, effect.message, now)))
+                else:
+                    done.append(effect)
+            elif isinstance(effect, Route):
+                routed = self.pastry.route(effect.key, effect.message, now, effect.randomize)
                 queue.extendleft(reversed(routed))
-            elif kind is Deliver and (topic := self._topics.get(effect.batch.topic)) is not None:  # type: ignore[union-attr]
-                done += topic.mode.deliver(effect.batch, now)  # type: ignore[union-attr]
+            elif isinstance(effect, Deliver) and effect.batch.topic in self._topics:
+                done += self._topics[effect.batch.topic].mode.deliver(effect.batch, now)
             else:
-                done.append(effect)  # type: ignore[arg-type]
+                done.append(effect)
         while self._upcall_errors:
             done.append(Notify(Dropped(f"upcall raised: {self._upcall_errors.pop()}")))
         return done

@@ -81,14 +81,16 @@ _SUBSCRIPTION_EVENTS = (Ready, Missed, ParentLost, Repaired)
 class Question:
     """A request that the core will answer with an event."""
 
-    __slots__ = ("_answered", "answer")
+    __slots__ = ("_answered", "answer", "answered_at")
 
     def __init__(self) -> None:
         self._answered = trio.Event()
+        self.answered_at = 0.0
         self.answer: Event | None = None
 
     def settle(self, answer: Event | None) -> None:
         self.answer = answer
+        self.answered_at = time.monotonic()
         self._answered.set()
 
     async def wait(self) -> Event:
@@ -192,20 +194,19 @@ class Driver:
 
     def _perform(self, effects: list[Effect], transit: Transit | None, now: float) -> None:
         for effect in effects:
-            kind = type(effect)
-            if kind is Send:
-                if type(effect.message) is Batch:  # type: ignore[union-attr]
-                    self._send_batch(effect.peer, effect.message, transit, now)  # type: ignore[union-attr]
-                else:
-                    self.transport.send(effect.peer, effect.message)  # type: ignore[union-attr]
-            elif kind is Deliver:
-                self._deliver(effect.batch, transit, now)  # type: ignore[union-attr]
-            elif kind is SetTimer:
-                self._set_timer(now + effect.delay, effect.timer)  # type: ignore[union-attr]
-            elif kind is Notify:
-                self._notify(effect.event)  # type: ignore[union-attr]
-            elif isinstance(effect, Probe):
-                self.transport.probe(effect.peer)
+            match effect:
+                case Send(peer, Batch() as batch):
+                    self._send_batch(peer, batch, transit, now)
+                case Send(peer, message):
+                    self.transport.send(peer, message)
+                case Deliver(batch):
+                    self._deliver(batch, transit, now)
+                case SetTimer(timer, delay):
+                    self._set_timer(now + delay, timer)
+                case Notify(event):
+                    self._notify(event)
+                case Probe(peer):
+                    self.transport.probe(peer)
 
     def _send_batch(self, peer: Peer, batch: Batch, transit: Transit | None, now: float) -> None:
         transit = self._transit(batch, transit)
@@ -235,7 +236,7 @@ class Driver:
 
     def _transmit(self, peer: Peer, ready: list[Batch | Skipped]) -> None:
         for one in ready:
-            if type(one) is Batch:
+            if isinstance(one, Batch):
                 self.transport.send_batch(peer, one)
             else:
                 self.transport.send(peer, one)
@@ -329,11 +330,10 @@ class Driver:
 
     def received(self, peer: Peer, message: Message) -> None:
         """A message or a batch."""
-        kind = type(message)
-        if kind is Batch:
-            self._received_batch(peer, message)  # type: ignore[arg-type]
-        elif kind is Credit:
-            self._credited(peer, message)  # type: ignore[arg-type]
+        if isinstance(message, Batch):
+            self._received_batch(peer, message)
+        elif isinstance(message, Credit):
+            self._credited(peer, message)
         elif isinstance(message, Skipped):
             self._tell(message.topic, Lagged(message.topic, message.messages))
         else:
@@ -418,21 +418,22 @@ class Driver:
 
     # --- questions ---
 
-    async def ask(self, make: Callable[[int], Input]) -> Event:
-        """Give the core a request and wait for the event that answers it."""
+    async def ask(self, make: Callable[[int], Input]) -> tuple[Event, float]:
+        """Give the core a request; the event that answers it, and how many seconds that took."""
         self.check_open()
         self._request += 1
         request = self._request
         question = self._questions[request] = Question()
         try:
+            asked_at = time.monotonic()
             self.handle(make(request))
-            return await question.wait()
+            return await question.wait(), question.answered_at - asked_at
         finally:
             self._questions.pop(request, None)
 
     async def open_topic(self, descriptor: Descriptor) -> Descriptor:
         """The descriptor that holds for a topic, everywhere."""
-        event = await self.ask(lambda request: OpenTopic(request, descriptor))
+        event, _ = await self.ask(lambda request: OpenTopic(request, descriptor))
         if isinstance(event, TopicKnown):
             self.descriptors[event.descriptor.id] = event.descriptor
             return event.descriptor

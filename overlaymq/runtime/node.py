@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -217,20 +216,19 @@ class Node:
 
     async def lookup(self, key: str) -> tuple[str, str, int]:
         """Who owns a key (32 hex digits): node id, address, and how many hops the question took."""
-        event = await self._driver.ask(lambda request: Lookup(request, ids.parse(key)))
+        event, _ = await self._driver.ask(lambda request: Lookup(request, ids.parse(key)))
         assert isinstance(event, Found)
         return ids.text(event.owner.id), event.owner.address, event.hops
 
     async def ping(self, node: str) -> float:
-        """Seconds of a round trip through a linked node's core."""
+        """Seconds of a round trip through a linked node's core, as this node's core saw it."""
         linked = {link.peer.id: link.peer for link in self._driver.transport.links()}
         peer = linked.get(ids.parse(node))
         if peer is None:
             raise OverlayError(f"no link to node {node}")
-        started = time.perf_counter()
-        event = await self._driver.ask(lambda request: PingPeer(request, peer))
+        event, seconds = await self._driver.ask(lambda request: PingPeer(request, peer))
         assert isinstance(event, Ponged)
-        return time.perf_counter() - started
+        return seconds
 
     def neighbours(self) -> tuple[str, ...]:
         """The ids of the leaf set, in ring order."""

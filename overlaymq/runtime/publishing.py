@@ -267,9 +267,11 @@ class Publisher:
             run.headers.append(headers)
         run.payloads.append(payload)
         run.size += size
-        if run.size >= self._config.run_bytes or len(run.payloads) >= self._config.run_messages:
-            self._flush()
-        elif lone and not self._driver.is_busy(self):
+        if (
+            run.size >= self._config.run_bytes
+            or len(run.payloads) >= self._config.run_messages
+            or (lone and not self._driver.is_busy(self))
+        ):
             self._flush()
         elif not self._looked_after:
             self._looked_after = True
