@@ -68,7 +68,8 @@ async def gather(stage: Stage, me: overlaymq.Node) -> None:
     tell("Each proved its id with its key. (Links are not encrypted yet.)")
     owner, _, _ = await me.lookup(ids.text(ids.topic_id(stage.topic)))
     tell(f"ann, bob and cy subscribe to {stage.topic!r}. Its name hashes to a place on the ring,")
-    tell(f"and dora ({owner[:8]}) is closest to it: she forwards the topic. Nobody chose her.")
+    tell(f"and dora ({owner[:8]}) is closest to it: she forwards the topic. (The name was")
+    tell("chosen so that it falls to her, because she is the one who will be killed.)")
 
 
 async def deliver(stage: Stage, me: overlaymq.Node) -> None:

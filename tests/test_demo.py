@@ -53,7 +53,7 @@ def test_every_act_comes_true() -> None:
         told, _ = demo.communicate(timeout=150)
         assert demo.returncode == 0, told
         for text in (
-            "Nobody chose her",
+            "she forwards the topic",
             "cy   got 'MSFT 402.15'",
             "cy wakes up",
             "all three receive again",
