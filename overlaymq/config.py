@@ -85,7 +85,11 @@ class PastryConfig(Part, frozen=True):
     hole_patch_every: Seconds = 5.0
     """Hole patching throttle per node (FreePastry: 5 s)."""
     held_messages: Count = 10_000
-    """Messages kept while joining or while their owner's liveness is in doubt: a guess."""
+    """Messages kept while joining or while their owner's liveness is in doubt; also how many may wait
+    for a hop's acknowledgement: a guess."""
+    recent_messages: Count = 4096
+    """Routed messages remembered to tell copies from originals, at most 1 MB: a guess, above a second of
+    Pastry's 3,000 messages a second and node (protocols.md P8)."""
     random_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5
     """epsilon of randomised routing for messages that ask for it (protocols.md 1.3)."""
     seed_search_rows: Count = 10

@@ -40,7 +40,10 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 
 
 class Routed(msgspec.Struct, frozen=True, gc=False):
-    """A message on its way to the node closest to ``key``; ``serial`` is the last hop's, for its ack."""
+    """A message on its way to the node closest to ``key``; ``serial`` is the last hop's, for its ack.
+
+    ``origin_serial`` is a random number that the source gives and no hop changes, so that copies of one
+    message are known for what they are; 0 says nothing."""
 
     key: Id
     source: Peer
@@ -48,6 +51,7 @@ class Routed(msgspec.Struct, frozen=True, gc=False):
     hops: int
     body: Message
     randomize: bool = False
+    origin_serial: int = 0
 
 
 class RoutedAck(msgspec.Struct, frozen=True, gc=False):
@@ -97,10 +101,12 @@ class StateReply(msgspec.Struct, frozen=True, gc=False):
 
 
 class LeafProbe(msgspec.Struct, frozen=True, gc=False):
-    """Are you there, and who is near you? Carries what the sender believes (MSPastry LS-PROBE)."""
+    """Are you there, and who is near you? Carries what the sender believes (MSPastry LS-PROBE), and
+    whether it is active or still joining."""
 
     leaves: tuple[Peer, ...] = ()
     failed: tuple[Id, ...] = ()
+    active: bool = True
 
 
 class LeafProbeReply(msgspec.Struct, frozen=True, gc=False):

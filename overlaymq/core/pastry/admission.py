@@ -95,6 +95,7 @@ class Admission:
             routed.hops,
             JoinRequest(request.joiner, rows),
             routed.randomize,
+            routed.origin_serial,
         )
 
     def accept(self, request: JoinRequest) -> None:

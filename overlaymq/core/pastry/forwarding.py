@@ -8,13 +8,18 @@ Before the first acknowledgement, a measured distance makes the configured first
 A message is held, within bounds, while this node is not active yet and while the liveness of its owner
 is in doubt; it is routed again when the leaf set changes or a suspicion is settled.
 
-Deviation: a message whose acknowledgement was lost travels twice, so ``deliver`` may see it twice.
+A message whose acknowledgement was lost travels twice. Its source has given it a random number, so a hop
+knows what the same neighbour hands over again (and acknowledges it again), and the owner what it has
+delivered already. At a hop the number of hops is part of the key: a message that comes round because two
+nodes disagree for a moment is no copy. Random rather than counted: a restarted source begins anew, and
+nobody can use up numbers that another will need. Deviation: MSPastry does not say how copies are told.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from overlaymq.core.pastry.recent import Recent
 from overlaymq.core.pastry.routing import Way, next_hop
 from overlaymq.ids import shared_digits
 from overlaymq.messages import JoinRequest, LeafProbe, Routed, RoutedAck
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
 MAX_HOPS = 64
 MAX_ACK_TIMEOUT = 10.0
 ROUND_TRIPS_KEPT = 256
+SERIAL_BITS = 63
 
 
 class Pending:
@@ -44,7 +50,15 @@ class Pending:
 class Forwarding:
     """See the module's text."""
 
-    __slots__ = ("_held", "_hold_timer_set", "_pending", "_round_trips", "_state")
+    __slots__ = (
+        "_accepted",
+        "_delivered",
+        "_held",
+        "_hold_timer_set",
+        "_pending",
+        "_round_trips",
+        "_state",
+    )
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -52,6 +66,8 @@ class Forwarding:
         self._held: list[tuple[Routed, float]] = []
         self._hold_timer_set = False
         self._round_trips: dict[Id, tuple[float, float]] = {}
+        self._accepted: Recent[tuple[Id, int, int]] = Recent(state.config.recent_messages)
+        self._delivered: Recent[tuple[Id, int]] = Recent(state.config.recent_messages)
 
     @property
     def held(self) -> int:
@@ -60,7 +76,13 @@ class Forwarding:
 
     def route(self, key: Id, body: Message, randomize: bool) -> None:
         """Start a message at this node."""
-        self.move(Routed(key, self._state.me, 0, 0, body, randomize))
+        self.move(self.original(key, body, randomize))
+
+    def original(self, key: Id, body: Message, randomize: bool = False) -> Routed:
+        """A message of this node's own that no other is like."""
+        state = self._state
+        number = state.random.getrandbits(SERIAL_BITS)
+        return Routed(key, state.me, state.next_serial(), 0, body, randomize, number)
 
     def receive(self, peer: Peer, routed: Routed) -> None:
         """A neighbour hands a message over."""
@@ -76,6 +98,10 @@ class Forwarding:
             state.drop("pastry: too many messages held")
             return
         state.send(peer, RoutedAck(routed.serial))
+        number = routed.origin_serial
+        if number and self._accepted.seen((peer.id, number, routed.hops)):
+            state.counters.duplicates += 1
+            return
         if peer.id != routed.source.id:
             state.repair.patch_hole(peer, routed.key)
         self.move(routed)
@@ -175,6 +201,10 @@ class Forwarding:
         if isinstance(routed.body, LeafProbe):
             state.maintenance.met_by_routing(routed.source)
             return
+        number = routed.origin_serial
+        if number and self._delivered.seen((routed.source.id, number)):
+            state.counters.duplicates += 1
+            return
         state.counters.delivered += 1
         hops = state.hops
         while len(hops) <= routed.hops:
@@ -198,10 +228,17 @@ class Forwarding:
         state.counters.forwarded += 1
         serial = state.next_serial()
         self._pending[serial] = Pending(routed, peer, state.now, avoid)
-        hops = routed.hops + 1
         state.send(
             peer,
-            Routed(routed.key, routed.source, serial, hops, routed.body, routed.randomize),
+            Routed(
+                routed.key,
+                routed.source,
+                serial,
+                routed.hops + 1,
+                routed.body,
+                routed.randomize,
+                routed.origin_serial,
+            ),
         )
         state.set_timer("ack", self.deadline(peer), serial)
 

@@ -26,7 +26,6 @@ from overlaymq.messages import (
     JoinRefused,
     JoinReply,
     JoinRequest,
-    Routed,
     Row,
     StateReply,
     StateRequest,
@@ -258,7 +257,7 @@ class Joining:
             return
         self.phase = Phase.REQUESTED
         request = JoinRequest(state.me)
-        state.send(self._near, Routed(state.me.id, state.me, state.next_serial(), 0, request))
+        state.send(self._near, state.forwarding.original(state.me.id, request))
         self._wait(self._backoff())
 
     def _next_seed(self) -> None:

@@ -21,7 +21,6 @@ from overlaymq.messages import (
     Departing,
     Distance,
     LeafProbe,
-    Routed,
     Row,
     RowOffer,
     StateReply,
@@ -92,7 +91,7 @@ class Maintenance:
         if lost:
             peer = lost[state.random.randrange(len(lost))]
             probe = LeafProbe(state.leaves.ring)
-            state.send(peer, Routed(state.me.id, state.me, state.next_serial(), 0, probe))
+            state.send(peer, state.forwarding.original(state.me.id, probe))
         state.set_timer("heal", state.config.heal_every)
 
     def remember(self, peer: Peer) -> None:

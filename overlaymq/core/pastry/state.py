@@ -54,6 +54,7 @@ class Counters(msgspec.Struct, gc=False):
     suspected: int = 0
     failures: int = 0
     dropped: int = 0
+    duplicates: int = 0
 
 
 class State:

@@ -55,20 +55,22 @@ class DataFrame(_message.Message):
     def __init__(self, batches: _Optional[_Iterable[_Union[_data_pb2.Batch, _Mapping]]] = ...) -> None: ...
 
 class Routed(_message.Message):
-    __slots__ = ("key", "source", "serial", "hops", "body", "randomize")
+    __slots__ = ("key", "source", "serial", "hops", "body", "randomize", "origin_serial")
     KEY_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     SERIAL_FIELD_NUMBER: _ClassVar[int]
     HOPS_FIELD_NUMBER: _ClassVar[int]
     BODY_FIELD_NUMBER: _ClassVar[int]
     RANDOMIZE_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_SERIAL_FIELD_NUMBER: _ClassVar[int]
     key: bytes
     source: _pastry_pb2.Peer
     serial: int
     hops: int
     body: Envelope
     randomize: bool
-    def __init__(self, key: _Optional[bytes] = ..., source: _Optional[_Union[_pastry_pb2.Peer, _Mapping]] = ..., serial: _Optional[int] = ..., hops: _Optional[int] = ..., body: _Optional[_Union[Envelope, _Mapping]] = ..., randomize: bool = ...) -> None: ...
+    origin_serial: int
+    def __init__(self, key: _Optional[bytes] = ..., source: _Optional[_Union[_pastry_pb2.Peer, _Mapping]] = ..., serial: _Optional[int] = ..., hops: _Optional[int] = ..., body: _Optional[_Union[Envelope, _Mapping]] = ..., randomize: bool = ..., origin_serial: _Optional[int] = ...) -> None: ...
 
 class Envelope(_message.Message):
     __slots__ = ("routed", "routed_ack", "join_request", "join_reply", "join_refused", "state_request", "state_reply", "leaf_probe", "leaf_probe_reply", "heartbeat", "announce", "slot_request", "slot_reply", "row_offer", "distance", "departing", "lookup_request", "lookup_reply", "ping", "pong", "topic_open", "topic_opened", "topic_replica", "register", "registered", "unregister", "root_query", "root_is", "handover", "skipped", "credit", "batch")

@@ -81,12 +81,14 @@ class StateReply(_message.Message):
     def __init__(self, serial: _Optional[int] = ..., depth: _Optional[int] = ..., rows: _Optional[_Iterable[_Union[Row, _Mapping]]] = ..., leaves: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., neighbours: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ...) -> None: ...
 
 class LeafProbe(_message.Message):
-    __slots__ = ("leaves", "failed")
+    __slots__ = ("leaves", "failed", "active")
     LEAVES_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_FIELD_NUMBER: _ClassVar[int]
     leaves: _containers.RepeatedCompositeFieldContainer[Peer]
     failed: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, leaves: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., failed: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    active: bool
+    def __init__(self, leaves: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., failed: _Optional[_Iterable[bytes]] = ..., active: bool = ...) -> None: ...
 
 class LeafProbeReply(_message.Message):
     __slots__ = ("leaves", "failed", "active")
