@@ -174,13 +174,14 @@ class Members(msgspec.Struct, frozen=True, gc=False):
 
 
 class Sent(msgspec.Struct, frozen=True, gc=False):
-    """A batch of this node's own was handed to this many links."""
+    """A batch of this node's own was handed to this many links, or dropped for a reason."""
 
     topic: Id
     first: int
     count: int
     links: int
     chunk: int = 0
+    dropped: str = ""
 
 
 class Found(msgspec.Struct, frozen=True, gc=False):

@@ -10,8 +10,9 @@ User code (upcalls) is contained here: what it raises is counted and never stops
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
+from overlaymq.config import Flow
 from overlaymq.core.dissemination.base import Effects, Strategy, Surroundings
 from overlaymq.core.dissemination.direct import Direct
 from overlaymq.core.pastry import Pastry
@@ -79,6 +80,15 @@ LOOKUPS = 65_536
 
 _ABOUT_TOPIC = (Register, RootQuery)
 _ABOUT_TOPIC_DIRECT = (Registered, RootIs, Unregister)
+
+
+def is_supported(descriptor: Descriptor) -> bool:
+    """Whether this version knows the topic's strategy, reliability and flow."""
+    return (
+        descriptor.strategy in STRATEGIES
+        and descriptor.reliability in MODES
+        and descriptor.flow in get_args(Flow)
+    )
 
 
 class _Topic:
@@ -197,7 +207,8 @@ class Node:
         if topic is not None:
             return topic.strategy.receive(peer, batch, now)
         # It may have overtaken, on the data stream, the hand-over that explains it.
-        if len(self._orphans) >= ORPHANS:
+        size = sum(orphan.size for _, orphan in self._orphans)
+        if len(self._orphans) >= ORPHANS or size > self.config.delivery.window:
             return [Notify(Dropped("unknown topic", batch.count))]
         self._orphans.append((peer, batch))
         if len(self._orphans) > 1:
@@ -291,7 +302,7 @@ class Node:
     ) -> Effects:
         if descriptor.id != topic or not is_consistent(descriptor):
             return [Notify(Dropped("descriptor id does not match its name"))]
-        if descriptor.strategy not in STRATEGIES or descriptor.reliability not in MODES:
+        if not is_supported(descriptor):
             return [Notify(Dropped("unknown strategy or reliability"))]
         if topic not in self._topics and len(self._topics) >= self.config.rendezvous.max_topics:
             return [Notify(Dropped("too many topics"))]
@@ -299,7 +310,7 @@ class Node:
 
     def _handed_over(self, peer: Peer, message: Handover, now: float) -> Effects:
         descriptor = message.descriptor
-        if not is_consistent(descriptor) or descriptor.strategy not in STRATEGIES:
+        if not is_consistent(descriptor) or not is_supported(descriptor):
             return [Notify(Dropped("bad hand-over"))]
         if descriptor.id not in self._topics and (
             len(self._topics) >= self.config.rendezvous.max_topics

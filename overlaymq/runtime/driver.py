@@ -25,7 +25,8 @@ import trio
 
 from overlaymq import ids
 from overlaymq.core.flow import Flow, Transit
-from overlaymq.errors import Closed, ForkedProcess, TopicUnavailable
+from overlaymq.core.node import is_supported
+from overlaymq.errors import Closed, ForkedProcess, NotSupported, TopicUnavailable
 from overlaymq.events import (
     Deliver,
     Dropped,
@@ -393,7 +394,7 @@ class Driver:
         if isinstance(event, Sent):
             publisher = self.publishers.get(event.topic)
             if publisher is not None:
-                publisher.sent(event.first, event.chunk, event.links)
+                publisher.sent(event)
         elif isinstance(event, Dropped):
             self.dropped(event.reason, event.messages)
         elif isinstance(event, _SUBSCRIPTION_EVENTS):
@@ -435,6 +436,11 @@ class Driver:
         """The descriptor that holds for a topic, everywhere."""
         event, _ = await self.ask(lambda request: OpenTopic(request, descriptor))
         if isinstance(event, TopicKnown):
+            if not is_supported(event.descriptor):
+                raise NotSupported(
+                    f"topic {descriptor.name!r} uses strategy={event.descriptor.strategy!r}, "
+                    f"reliability={event.descriptor.reliability!r}; this version does not know them"
+                )
             self.descriptors[event.descriptor.id] = event.descriptor
             return event.descriptor
         reason = event.reason if isinstance(event, TopicFailed) else "unexpected answer"

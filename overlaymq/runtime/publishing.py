@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from overlaymq.config import DeliveryConfig
+    from overlaymq.events import Sent
     from overlaymq.ids import Id
     from overlaymq.messages import Descriptor, Peer
     from overlaymq.runtime.driver import Driver
@@ -68,7 +69,7 @@ class _Run:
 
     def settle(self, links: int | None, error: str = "") -> None:
         self.links = links
-        self.error = error
+        self.error = self.error or error  # one lost chunk loses the message
         if self.sent is not None:
             self.sent.set()
 
@@ -201,13 +202,13 @@ class Publisher:
         self.flush_if_idle()
         return False
 
-    def sent(self, first: int, chunk: int, links: int) -> None:
-        """The strategy has handed a batch to links."""
-        transit = self._unsent.pop((first, chunk), None)
+    def sent(self, sent: Sent) -> None:
+        """The strategy has handed a batch to links, or given it up."""
+        transit = self._unsent.pop((sent.first, sent.chunk), None)
         if transit is None:
             return
         transit.sent = True
-        transit.run.settle(links)
+        transit.run.settle(sent.links, sent.dropped)
         if transit.pending == 0:
             self.released(transit)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +14,7 @@ from overlaymq.runtime.opening import facing_seed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
 LOOPBACK = "127.0.0.1:0"
 
@@ -22,8 +22,8 @@ LOOPBACK = "127.0.0.1:0"
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for a condition that another thread or node brings about."""
     with trio.fail_after(20):
-        while not condition():
-            await trio.sleep(0.01)  # polling: nothing announces another node's state
+        while not condition():  # noqa: ASYNC110 - nothing announces another node's state
+            await trio.sleep(0.01)  # polling, for the same reason
 
 
 async def test_two_nodes_exchange_a_message_over_grpc() -> None:
@@ -74,12 +74,12 @@ async def test_a_kept_key_keeps_the_id_and_a_copied_one_is_refused(tmp_path: Pat
         async with overlaymq.open_node(listen=LOOPBACK, seeds=[seed.address], key_file=key) as node:
             kept = node.id
             with pytest.raises(overlaymq.OverlayError):
-                async with overlaymq.open_node(
-                    listen=LOOPBACK, seeds=[seed.address], key_file=key
-                ):
+                async with overlaymq.open_node(listen=LOOPBACK, seeds=[seed.address], key_file=key):
                     pytest.fail("one id lives twice")
             assert node.id in seed.neighbours()
-        async with overlaymq.open_node(listen=LOOPBACK, seeds=[seed.address], key_file=key) as again:
+        async with overlaymq.open_node(
+            listen=LOOPBACK, seeds=[seed.address], key_file=key
+        ) as again:
             assert again.id == kept
 
 
@@ -117,7 +117,7 @@ async def test_a_forked_child_is_told_to_make_its_own_node() -> None:
         if child == 0:
             os.write(write, await _outcome(lambda: node.publish("t", b"x")))
             os._exit(0)
-        os.waitpid(child, 0)
+        await trio.to_thread.run_sync(os.waitpid, child, 0)
         assert b"ForkedProcess" in os.read(read, 100)
         os.close(read)
         os.close(write)

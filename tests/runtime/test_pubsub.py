@@ -284,7 +284,8 @@ async def test_fail_raises_after_what_was_buffered() -> None:
 async def test_late_joiners_can_ask_for_recent_messages() -> None:
     async with network(3) as nodes:
         await nodes[0].create("t", root="creator", reliability="fifo")
-        await nodes[0].publish_many("t", [str(n).encode() for n in range(100)])
+        receipts = await nodes[0].publish_many("t", [str(n).encode() for n in range(100)])
+        await receipts[-1].wait("sent")
         async with nodes[1].subscribe("t", since=overlaymq.Last(7)) as late:
             await late.wait_ready()
             assert [(await late.receive()).payload for _ in range(7)] == [

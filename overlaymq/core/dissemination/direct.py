@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from overlaymq.messages import Descriptor, Message, Peer
 
 
+STOPPED = "stopped by on_forward"
+
+
 class Direct(Rooted):
     """See the module's text."""
 
@@ -267,7 +270,7 @@ class Direct(Rooted):
         on_forward = self.around.upcalls.on_forward
         passed = batch if on_forward is None else on_forward(batch)
         if passed is None:
-            return [Notify(Dropped("stopped by on_forward", batch.count)), *self._sent(batch, 0)]
+            return [Notify(Dropped(STOPPED, batch.count)), *self._sent(batch, 0, STOPPED)]
         self._spread_count += 1
         onward = msgspec.structs.replace(
             passed, hop=passed.hop + 1, root_sequence=self._spread_count, wire=None

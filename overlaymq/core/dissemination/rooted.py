@@ -74,17 +74,17 @@ class Rooted(Strategy):
         if self._root is None:
             return self._hold(batch)
         if batch.hop > MAX_HOPS_TO_ROOT:
-            return [Notify(Dropped("no root", batch.count)), *self._sent(batch, 0)]
+            return [Notify(Dropped("no root", batch.count)), *self._sent(batch, 0, "no root")]
         return [Send(self._root, next_hop(batch)), *self._sent(batch, 1)]
 
-    def _sent(self, batch: Batch, links: int) -> Effects:
+    def _sent(self, batch: Batch, links: int, dropped: str = "") -> Effects:
         if batch.origin != self.around.me.id:
             return []
-        return [Notify(Sent(batch.topic, batch.first, batch.count, links, batch.chunk))]
+        return [Notify(Sent(batch.topic, batch.first, batch.count, links, batch.chunk, dropped))]
 
     def _hold(self, batch: Batch) -> Effects:
         if self._waiting_size + batch.size > 2 * self.around.delivery.window:
-            return [Notify(Dropped("no root", batch.count)), *self._sent(batch, 0)]
+            return [Notify(Dropped("no root", batch.count)), *self._sent(batch, 0, "no root")]
         self._waiting.append(batch)
         self._waiting_size += batch.size
         return self._ask_again() if len(self._waiting) == 1 else []
