@@ -341,6 +341,31 @@ def test_a_seed_that_does_not_answer_is_passed_over() -> None:
     assert node.pastry.active
 
 
+@pytest.mark.parametrize("seed", [4, 5])
+def test_joiners_outlive_their_seeds(seed: int) -> None:
+    """Under churn, a joiner whose only seed dies in mid-join gets in through those it has met.
+
+    Otherwise it would sit in their leaf sets, inactive, and swallow the messages for its keys.
+
+    Reference: issue 2 (concurrent joins); protocols.md 1.9
+    """
+    ring = grown(100, seed=seed)
+    for step in range(120):
+        members = [node.pastry.me for node in ring.nodes.values() if node.pastry.active]
+        if step % 2:
+            ring.crash(ring.random.choice(members))
+        else:
+            ring.join(ring.new_peer(), ring.random.choice(members))
+        ring.random_lookups(10, 1.0)
+    run(ring, 120.0)
+    # Who never met anybody but its dead seed has nowhere to go, and nobody knows of it.
+    for node in list(ring.nodes.values()):
+        if not node.pastry.active and not node.pastry.leaves():
+            ring.crash(node.pastry.me)
+    assert all(node.pastry.active for node in ring.nodes.values())
+    assert ring.wrong_leaf_sets() == []
+
+
 def test_joins_survive_loss() -> None:
     """With a tenth of all messages lost, everybody still gets in and leaf sets become exact.
 

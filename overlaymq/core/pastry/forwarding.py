@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 from overlaymq.core.pastry.recent import Recent
 from overlaymq.core.pastry.routing import Way, next_hop
-from overlaymq.ids import shared_digits
-from overlaymq.messages import JoinRequest, LeafProbe, Routed, RoutedAck
+from overlaymq.ids import rank, shared_digits
+from overlaymq.messages import Departing, JoinRequest, LeafProbe, Routed, RoutedAck
 
 if TYPE_CHECKING:
     from overlaymq.core.pastry.state import State
@@ -90,8 +90,13 @@ class Forwarding:
         if not 0 <= routed.hops < MAX_HOPS:
             state.drop("pastry: too many hops")
             return
-        if not state.active and isinstance(routed.body, JoinRequest):
-            state.admission.refuse_unready(routed.body.joiner)
+        body = routed.body
+        if not state.active and isinstance(body, JoinRequest) and body.joiner.id == peer.id:
+            state.admission.refuse_unready(peer)
+            return
+        if not state.joining.admitted:
+            # The previous hop has it from before this node started over. Not acknowledged either.
+            state.send(peer, Departing())
             return
         if len(self._held) >= state.config.held_messages:
             # Not acknowledged either: the previous hop looks for another way.
@@ -109,9 +114,9 @@ class Forwarding:
     def move(self, routed: Routed, avoid: tuple[Id, ...] = (), until: float | None = None) -> None:
         """Deliver, forward or hold. ``until`` is how long it may still be held, if it was before."""
         state = self._state
-        absent: Id | None = None
+        absent: tuple[Id, ...] = ()
         if isinstance(routed.body, JoinRequest):
-            absent = routed.body.joiner.id
+            absent = (routed.body.joiner.id, *state.arrivals)
             if not state.admission.may_pass(routed):
                 return
         way, peer = next_hop(state, routed.key, avoid, absent, routed.randomize)
@@ -176,6 +181,16 @@ class Forwarding:
         held, self._held = self._held, []
         for routed, until in held:
             self.move(routed, until=until)
+
+    def hand_back(self, members: tuple[Peer, ...]) -> None:
+        """This node is no longer where held messages belong: its former leaves find who is."""
+        if not members:
+            return
+        held, self._held = self._held, []
+        for routed, _ in held:
+            if not isinstance(routed.body, JoinRequest):
+                key = routed.key
+                self._forward(routed, min(members, key=lambda peer: rank(key, peer.id)), ())
 
     def hold_due(self) -> None:
         """Give up what has waited too long."""
@@ -262,7 +277,7 @@ class Forwarding:
             until = state.now + self._patience()
         self._held.append((routed, until))
         self._set_hold_timer(until - state.now)
-        if not state.leaf_set_complete():
+        if state.joining.admitted and not state.leaf_set_complete():
             state.repair.fill_leaf_set()
 
     def _set_hold_timer(self, delay: float) -> None:

@@ -10,7 +10,12 @@
 4. *Announcement and second stage* (Pastry Middleware 2001): the rows go to the nodes in them; each is
    asked for its own row, and nearer nodes found there replace farther ones.
 
-What the nodes on the way do is in ``admission``.
+Each step ends in bounded time. The search and the request go on through the next entrance: the seeds, then
+any node this one has heard of, for seeds die too. A confirmation that takes longer than ``confirm_seconds``
+ends with a goodbye to everybody who may have this node in its leaf set, the messages held are handed
+back, and the next attempt begins with an empty leaf set, so that only its own confirmations count.
+
+What the nodes on the way do is in ``admission``, what the leaves do meanwhile in ``arrivals``.
 """
 
 from __future__ import annotations
@@ -19,9 +24,11 @@ from enum import Enum
 from math import inf
 from typing import TYPE_CHECKING
 
+from overlaymq.core.pastry.arrivals import confirm_seconds
 from overlaymq.events import Joined, JoinRejected
 from overlaymq.messages import (
     Announce,
+    Departing,
     Distance,
     JoinRefused,
     JoinReply,
@@ -38,6 +45,10 @@ if TYPE_CHECKING:
 
 ROW_ZERO_ROUNDS = 8
 SECOND_STAGE_ASKED = 64
+CONTACTS_TRIED = 8
+"""How many nodes known by hearsay a round of entrances has beside the seeds: a guess."""
+REQUESTS = 2
+"""Join requests sent in one search: by the nearest node found, then by the entrance itself."""
 
 
 class Phase(Enum):
@@ -59,13 +70,15 @@ class Joining:
         "_asks",
         "_candidates",
         "_distances",
+        "_entrance",
         "_near",
+        "_requests",
         "_round",
         "_row",
-        "_seed",
         "_serial",
         "_state",
         "_tries",
+        "_untried",
         "_waiting",
         "_zero_rounds",
         "phase",
@@ -76,7 +89,9 @@ class Joining:
         self._state = state
         self.phase = Phase.IDLE
         self.seeds: tuple[Peer, ...] = ()
-        self._seed = 0
+        self._entrance: Peer | None = None
+        self._untried: list[Peer] = []
+        self._requests = 0
         self._tries = 0
         self._asks = 0
         self._round = 0
@@ -88,6 +103,11 @@ class Joining:
         self._distances: dict[Id, float] = {}
         self._waiting: set[Id] = set()
 
+    @property
+    def admitted(self) -> bool:
+        """Whether this node may be in leaf sets: it is in the ring, or being confirmed."""
+        return self._state.active or self.phase is Phase.CONFIRMING
+
     # --- the joiner --------------------------------------------------------------------------------
 
     def start(self, seeds: tuple[Peer, ...]) -> None:
@@ -98,7 +118,8 @@ class Joining:
         if not self.seeds:
             self._activate()
         else:
-            self._search()
+            self._untried = list(self.seeds)
+            self._search(self._untried.pop(0), self._state.config.probe_timeout)
 
     def state_reply(self, peer: Peer, reply: StateReply) -> bool:
         """Whether this answer belongs to the search."""
@@ -130,7 +151,7 @@ class Joining:
                 self._choose()
         elif self._near is not None and peer.id == self._near.id:
             if self.phase is Phase.ASKING:
-                self._next_seed()
+                self._unreachable()
             elif self.phase is Phase.REQUESTED:
                 self._wait(self._state.config.join_retry)
 
@@ -144,12 +165,13 @@ class Joining:
             self._ask_again()
         elif self.phase is Phase.REQUESTED:
             self._tries += 1
-            if self._tries % 2:
+            if self._requests < REQUESTS:
+                self._near = self._entrance
                 self._request()
             else:
-                self._next_seed()
+                self._next_entrance()
         elif self.phase is Phase.CONFIRMING:
-            self._next_seed()
+            self._start_over()
 
     def reply(self, peer: Peer, reply: JoinReply) -> None:
         """The closest node has let this one in."""
@@ -157,8 +179,7 @@ class Joining:
             return
         state = self._state
         self.phase = Phase.CONFIRMING
-        config = state.config
-        self._wait(4 * config.probe_timeout * (config.probe_retries + 2))
+        self._wait(confirm_seconds(state.config))
         for leaf in state.listed(reply.leaves, "leaf set"):
             if leaf.id not in state.failed and leaf.id != state.me.id:
                 state.liveness.probe(leaf)
@@ -173,11 +194,17 @@ class Joining:
             serial = state.next_question(self._near)
             state.send(self._near, StateRequest(serial, neighbours=True))
 
-    def refused(self, refusal: JoinRefused) -> None:
-        """Not now, or never."""
-        if self.phase is Phase.REQUESTED and refusal.fatal:
-            self.phase = Phase.REFUSED
-            self._state.notify(JoinRejected(refusal.reason))
+    def refused(self, peer: Peer, refusal: JoinRefused) -> None:
+        """Not now, not by this node, or never."""
+        if self.phase is Phase.REQUESTED:
+            if refusal.fatal:
+                self.phase = Phase.REFUSED
+                self._state.notify(JoinRejected(refusal.reason))
+            elif peer == self._near != self._entrance and self._requests < REQUESTS:
+                self._near = self._entrance
+                self._request()
+        elif self.phase is Phase.CONFIRMING and self._state.leaves.get(peer.id) is not None:
+            self._start_over()
 
     def leaf_set_confirmed(self) -> None:
         """Every leaf has answered, and there is no gap."""
@@ -186,37 +213,50 @@ class Joining:
         if len(self._state.leaves):
             self._activate()
         else:
-            self._next_seed()
+            self._start_over()
 
-    def _search(self) -> None:
-        self._near = self.seeds[self._seed % len(self.seeds)]
+    def _search(self, entrance: Peer, patience: float) -> None:
+        self._entrance = self._near = entrance
         self._row = None
-        self._asks = 0
         self._zero_rounds = 0
-        self._ask()
+        self._requests = 0
+        # Who was near in an earlier search may be dead now.
+        self._distances = {}
+        self._ask(patience)
 
-    def _ask(self) -> None:
+    def _ask(self, patience: float) -> None:
+        self.phase = Phase.ASKING
+        self._asks = 0
+        self._send_question(patience)
+
+    def _send_question(self, patience: float) -> None:
         near = self._near
         if near is None:
             return
         state = self._state
-        if self.phase is not Phase.ASKING:
-            self._asks = 0
-        self.phase = Phase.ASKING
         self._asks += 1
         self._serial = state.next_serial()
         rows = () if self._row is None else (self._row,)
         state.send(near, StateRequest(self._serial, rows, leaves=self._row is None))
-        self._wait(state.config.probe_timeout)
+        self._wait(patience)
 
     def _ask_again(self) -> None:
-        if self._asks <= self._state.config.probe_retries:
-            self._ask()
-        elif self._row is not None:
-            # The search had found a way in already: better a far one than to start anew.
-            self._request()
+        config = self._state.config
+        if self._asks <= config.probe_retries:
+            self._send_question(config.probe_timeout)
         else:
-            self._next_seed()
+            self._unreachable()
+
+    def _unreachable(self) -> None:
+        # A search that has gone some way ends where it began: better a far way in than another search.
+        near = self._near
+        if near is not None:
+            self._state.unlearn(near.id)
+        if near == self._entrance:
+            self._next_entrance()
+        else:
+            self._near = self._entrance
+            self._request()
 
     def _measure(self, peers: tuple[Peer, ...]) -> None:
         state = self._state
@@ -243,11 +283,11 @@ class Joining:
         row = self._row or 0
         if row > 0:
             self._row = row - 1
-            self._ask()
+            self._ask(self._state.config.probe_timeout)
         elif self._near != previous and self._zero_rounds < ROW_ZERO_ROUNDS:
             self._row = 0
             self._zero_rounds += 1
-            self._ask()
+            self._ask(self._state.config.probe_timeout)
         else:
             self._request()
 
@@ -256,25 +296,39 @@ class Joining:
         if self._near is None:
             return
         self.phase = Phase.REQUESTED
+        self._requests += 1
         request = JoinRequest(state.me)
         state.send(self._near, state.forwarding.original(state.me.id, request))
         self._wait(self._backoff())
 
-    def _next_seed(self) -> None:
-        self._seed += 1
-        if self._seed % len(self.seeds):
-            self._search()
-            return
-        # All seeds were tried: back off before the next round.
+    def _next_entrance(self) -> None:
+        patience = self._state.config.probe_timeout
+        if not self._untried:
+            # All were tried: the next round is more patient.
+            self._tries += 1
+            patience = self._backoff()
+            self._untried = [*self.seeds, *self._contacts()]
+        self._search(self._untried.pop(0), patience)
+
+    def _contacts(self) -> list[Peer]:
+        state = self._state
+        seeds = {seed.id for seed in self.seeds}
+        known = [peer for peer in state.everyone() if peer.id not in seeds]
+        state.random.shuffle(known)
+        return known[:CONTACTS_TRIED]
+
+    def _start_over(self) -> None:
+        """Leave every leaf set this node may be in, and try again by the nodes it has met."""
         state = self._state
         self.phase = Phase.ASKING
-        self._tries += 1
-        self._near = self.seeds[0]
-        self._row = None
-        self._asks = 0
-        self._serial = state.next_serial()
-        state.send(self._near, StateRequest(self._serial, leaves=True))
-        self._wait(self._backoff())
+        leaves = tuple([leaf for leaf in state.leaves.ring if leaf.id not in state.suspects])
+        told = {peer.id: peer for peer in (*state.leaves.ring, *state.liveness.abandon())}
+        for peer in told.values():
+            state.send(peer, Departing())
+        state.forwarding.hand_back(leaves)
+        state.empty_leaf_set()
+        self._untried = [*leaves[:CONTACTS_TRIED], *self._untried]
+        self._next_entrance()
 
     def _backoff(self) -> float:
         config = self._state.config

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING
 from overlaymq.ids import RING, rank
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from overlaymq.ids import Id
     from overlaymq.messages import Peer
 
@@ -126,6 +128,10 @@ class LeafSet:
         self._cached = None
         return True
 
+    def clear(self) -> None:
+        """Forget everybody."""
+        self._offsets, self._peers, self._cached = [], [], None
+
     def covers(self, key: Id) -> bool:
         """Whether the key lies between the extreme members, each counted to its nearer side."""
         offset = (key - self.me.id) % RING
@@ -134,7 +140,7 @@ class LeafSet:
             return True
         return not offset or (split < len(self._offsets) and offset >= self._offsets[split])
 
-    def closest(self, key: Id, absent: Id | None = None) -> Peer:
+    def closest(self, key: Id, absent: Container[Id] = ()) -> Peer:
         """The owner of the key among this node and the members, as if ``absent`` did not exist."""
         offset = (key - self.me.id) % RING
         index = bisect_left(self._offsets, offset)
@@ -152,9 +158,9 @@ class LeafSet:
         clockwise = self._peers[max(split - 1, 0) : split]
         return clockwise + self._peers[split : split + 1]
 
-    def _step(self, index: int, step: int, absent: Id | None) -> Peer:
+    def _step(self, index: int, step: int, absent: Container[Id]) -> Peer:
         while 0 <= index < len(self._peers):
-            if self._peers[index].id != absent:
+            if self._peers[index].id not in absent:
                 return self._peers[index]
             index += step
         return self.me

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from overlaymq.core.pastry.state import FAILED_SECONDS
 from overlaymq.events import PeerDead
-from overlaymq.messages import Heartbeat, LeafProbe, LeafProbeReply
+from overlaymq.messages import Departing, Heartbeat, LeafProbe, LeafProbeReply
 
 if TYPE_CHECKING:
     from overlaymq.core.pastry.state import State
@@ -119,6 +119,7 @@ class Liveness:
 
     def beat(self, peer: Peer) -> None:
         """A heartbeat: who sends it takes this node for its left neighbour, so it belongs here."""
+        self._state.arrivals.joined(peer.id)
         if self._state.leaves.admits(peer.id):
             self._state.failed.pop(peer.id, None)
             self.probe(peer)
@@ -143,6 +144,11 @@ class Liveness:
     def suspect(self, peer: Peer) -> None:
         """Route around a node, and find out about it."""
         state = self._state
+        if not state.joining.admitted:
+            # A leaf probe would ask to be taken into a leaf set, and there are other nodes.
+            state.unlearn(peer.id)
+            state.forwarding.reroute_from(peer.id)
+            return
         if peer.id not in state.suspects:
             known = state.known(peer.id)
             if known is None and peer.id in state.failed:
@@ -170,7 +176,7 @@ class Liveness:
     def probe(self, peer: Peer) -> None:
         """Ask a node whether it lives and who is near it, unless that is under way."""
         state = self._state
-        if peer.id in self._probing or peer.id == state.me.id:
+        if peer.id in self._probing or peer.id == state.me.id or not state.joining.admitted:
             return
         if len(self._probing) >= PROBES_KEPT:
             state.drop("pastry: too many probes")
@@ -214,6 +220,8 @@ class Liveness:
         state.forget(peer)
         if known is not None:
             self._tell_gone(peer)
+        else:
+            state.forwarding.reroute_from(peer.id)
         self._probe_named(leaves)
         self.settle()
 
@@ -221,15 +229,28 @@ class Liveness:
 
     def probed(self, peer: Peer, message: LeafProbe) -> None:
         """Answer with what this node believes."""
-        self._believe(peer, message)
         state = self._state
+        if not state.joining.admitted:
+            # Whoever asks has this node in its leaf set, or would take it into it.
+            state.send(peer, Departing())
+            return
+        self._believe(peer, message)
         state.send(peer, LeafProbeReply(state.leaves.ring, self._told_failed(), state.active))
 
     def answered(self, peer: Peer, message: LeafProbeReply) -> None:
         """A probe came back."""
-        self._probing.pop(peer.id, None)
+        asked = self._probing.pop(peer.id, None)
+        if asked is None and not self._state.active:
+            # It may be from before this joiner started over, and confirms nothing now.
+            return
         self._believe(peer, message)
         self.settle()
+
+    def abandon(self) -> tuple[Peer, ...]:
+        """End all probes; whom they went to."""
+        asked = tuple([probing.peer for probing in self._probing.values()])
+        self._probing.clear()
+        return asked
 
     def probe_leaves(self) -> None:
         """Ask the whole leaf set."""
@@ -239,7 +260,7 @@ class Liveness:
     def settle(self) -> None:
         """Nothing outstanding: the leaf set is complete, or its gap must be closed."""
         state = self._state
-        if self._probing:
+        if self._probing or not state.joining.admitted:
             return
         if not state.leaf_set_complete():
             state.repair.fill_leaf_set()
@@ -250,7 +271,11 @@ class Liveness:
         state = self._state
         state.failed.pop(peer.id, None)
         state.add_leaf(peer)
-        state.table.consider(peer, inf)
+        if message.active:
+            state.arrivals.joined(peer.id)
+            state.table.consider(peer, inf)
+        else:
+            state.arrivals.waits(peer, isinstance(message, LeafProbe))
         if len(message.failed) > FAILED_TOLD * 4:
             state.drop("pastry: list of failed is too long")
         else:
@@ -273,7 +298,7 @@ class Liveness:
         self._round += 1
         probing.round = self._round
         state.counters.probes += 1
-        state.send(probing.peer, LeafProbe(state.leaves.ring, self._told_failed()))
+        state.send(probing.peer, LeafProbe(state.leaves.ring, self._told_failed(), state.active))
         state.set_timer("probe", state.config.probe_timeout, probing.peer.id, probing.round)
 
     def _pause(self, probing: Probing) -> None:

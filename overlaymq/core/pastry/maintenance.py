@@ -150,7 +150,12 @@ class Maintenance:
         state.failed.pop(peer.id, None)
         if peer.incarnation:
             state.neighbourhood.renew(peer)
-        state.add_leaf(peer)
+        state.arrivals.joined(peer.id)
+        if state.active:
+            state.add_leaf(peer)
+        elif state.leaves.admits(peer.id):
+            # It must say that it has this joiner, too.
+            state.liveness.probe(peer)
         state.table.consider(peer, float("inf"))
         for row in state.valid_rows(peer, message.rows):
             for entry in row.entries:

@@ -12,6 +12,7 @@ import msgspec
 
 from overlaymq import messages as m
 from overlaymq.core.pastry.admission import Admission
+from overlaymq.core.pastry.arrivals import Arrivals
 from overlaymq.core.pastry.forwarding import Forwarding
 from overlaymq.core.pastry.join import Joining
 from overlaymq.core.pastry.liveness import Liveness
@@ -68,6 +69,7 @@ class Pastry:
         state.repair = Repair(state)
         state.joining = Joining(state)
         state.admission = Admission(state)
+        state.arrivals = Arrivals(state)
         state.maintenance = Maintenance(state)
         self._left = False
 
@@ -169,7 +171,7 @@ class Pastry:
             if isinstance(message, m.Routed) and isinstance(message.body, m.JoinRequest):
                 state.forwarding.receive(peer, message)
             elif isinstance(message, m.JoinRefused):
-                state.joining.refused(message)
+                state.joining.refused(peer, message)
             else:
                 state.drop("pastry: a peer with this node's own id")
             return
@@ -207,7 +209,7 @@ HANDLERS: dict[type, Callable[[State, Peer, Any], None]] = {
     m.RoutedAck: lambda s, peer, message: s.forwarding.acked(peer, message),
     m.JoinRequest: _unexpected,
     m.JoinReply: lambda s, peer, message: s.joining.reply(peer, message),
-    m.JoinRefused: lambda s, _, message: s.joining.refused(message),
+    m.JoinRefused: lambda s, peer, message: s.joining.refused(peer, message),
     m.StateRequest: lambda s, peer, message: s.maintenance.asked(peer, message),
     m.StateReply: lambda s, peer, message: s.maintenance.state_reply(peer, message),
     m.LeafProbe: lambda s, peer, message: s.liveness.probed(peer, message),
@@ -228,6 +230,7 @@ TIMERS: dict[str, Callable[[State, Timer], None]] = {
     "pastry.heartbeat": lambda s, _: s.liveness.heartbeat_due(),
     "pastry.watch": lambda s, _: s.liveness.watch_due(),
     "pastry.probe": lambda s, timer: s.liveness.probe_due(Id(timer.subject), timer.round),
+    "pastry.arrival": lambda s, timer: s.arrivals.due(Id(timer.subject), timer.round),
     "pastry.gossip": lambda s, _: s.maintenance.gossip_due(),
     "pastry.rows": lambda s, _: s.maintenance.rows_due(),
     "pastry.neighbours": lambda s, _: s.maintenance.neighbours_due(),

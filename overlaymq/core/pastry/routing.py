@@ -39,10 +39,10 @@ def next_hop(
     state: State,
     key: Id,
     avoid: Container[Id] = (),
-    absent: Id | None = None,
+    absent: Container[Id] = (),
     randomize: bool = False,
 ) -> tuple[Way, Peer]:
-    """Where a message goes. ``avoid`` are nodes that just failed it; ``absent`` is treated as unknown."""
+    """Where a message goes. ``avoid`` are nodes that just failed it; ``absent`` are treated as unknown."""
     leaves = state.leaves
     if leaves.covers(key) or state.whole_ring():
         owner = leaves.closest(key, absent)
@@ -55,7 +55,7 @@ def next_hop(
         if legal:
             return Way.TABLE, legal[state.random.randrange(len(legal))]
     entry = state.table.hop(key)
-    if entry is not None and entry.id != absent and usable(state, entry, avoid):
+    if entry is not None and entry.id not in absent and usable(state, entry, avoid):
         return Way.TABLE, entry
     return _rare_case(state, key, avoid, absent)
 
@@ -65,7 +65,7 @@ def usable(state: State, peer: Peer, avoid: Container[Id]) -> bool:
     return peer.id not in state.suspects and peer.id not in avoid
 
 
-def closer(state: State, key: Id, absent: Id | None) -> Iterator[Peer]:
+def closer(state: State, key: Id, absent: Container[Id]) -> Iterator[Peer]:
     """All known nodes that are a legal next hop: no shorter prefix, and longer or closer."""
     bits = state.config.digit_bits
     prefix = shared_digits(state.me.id, key, bits)
@@ -73,11 +73,13 @@ def closer(state: State, key: Id, absent: Id | None) -> Iterator[Peer]:
     for peer in state.everyone():
         shared = shared_digits(peer.id, key, bits)
         nearer = shared > prefix or (shared == prefix and rank(key, peer.id) < distance)
-        if nearer and peer.id != absent:
+        if nearer and peer.id not in absent:
             yield peer
 
 
-def _rare_case(state: State, key: Id, avoid: Container[Id], absent: Id | None) -> tuple[Way, Peer]:
+def _rare_case(
+    state: State, key: Id, avoid: Container[Id], absent: Container[Id]
+) -> tuple[Way, Peer]:
     bits = state.config.digit_bits
     best: Peer | None = None
     best_worth = (0, 0)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from overlaymq.core.dissemination.base import Effects
     from overlaymq.core.pastry.admission import Admission
     from overlaymq.core.pastry.application import Application
+    from overlaymq.core.pastry.arrivals import Arrivals
     from overlaymq.core.pastry.forwarding import Forwarding
     from overlaymq.core.pastry.join import Joining
     from overlaymq.core.pastry.liveness import Liveness
@@ -64,6 +65,7 @@ class State:
         "active",
         "admission",
         "application",
+        "arrivals",
         "asked",
         "config",
         "counters",
@@ -91,6 +93,7 @@ class State:
     )
 
     admission: Admission
+    arrivals: Arrivals
     forwarding: Forwarding
     joining: Joining
     liveness: Liveness
@@ -229,6 +232,8 @@ class State:
         """Bring what depends on the leaf set up to date; the upcalls come once, at the end."""
         self.leaves_changed = True
         self.release_due = True
+        if self.arrivals:
+            self.arrivals.prune()
         left = self.leaves.left
         if left is None:
             self.left = None
@@ -236,6 +241,18 @@ class State:
             self.left = left.id
             self.left_sent = -inf
         self.liveness.watch_right()
+
+    def empty_leaf_set(self) -> None:
+        """Begin anew: nobody is near, in doubt or dead."""
+        self.suspects.clear()
+        self.failed.clear()
+        self.leaves.clear()
+        self.on_leaves_changed()
+
+    def unlearn(self, id_: Id) -> None:
+        """A node by hearsay that did not answer."""
+        self.table.remove(id_)
+        self.neighbourhood.remove(id_)
 
     def renew(self, peer: Peer) -> None:
         """A node has come back with a larger incarnation: its old handle is gone everywhere."""
