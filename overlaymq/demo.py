@@ -12,12 +12,10 @@ import time
 from typing import TYPE_CHECKING
 
 import trio
-from msgspec.structs import replace
 
 import overlaymq
 from overlaymq import ids
 from overlaymq.cli.running import Exit, Failure, run
-from overlaymq.config import load
 from overlaymq.demo_stage import SUBSCRIBERS, open_stage
 
 if TYPE_CHECKING:
@@ -192,18 +190,12 @@ NEXT = """
    (without an activated environment the command is .venv/bin/overlaymq)"""
 
 
-def _mine(stage: Stage) -> overlaymq.Config:
-    """The same settings, with more patience: a publisher must not lose it before its forwarder does."""
-    config = load(stage.settings)
-    return replace(config, delivery=replace(config.delivery, patience=3.0))
-
-
 async def main() -> Exit:
     """Play every act."""
     started = time.perf_counter()
     async with (
         open_stage(SETTINGS) as stage,
-        overlaymq.open_node(_mine(stage), key_file=stage.keys["me"]) as me,
+        overlaymq.open_node(stage.settings, key_file=stage.keys["me"]) as me,
     ):
         for act in ACTS:
             with trio.move_on_after(PATIENCE) as patience:

@@ -13,6 +13,11 @@ What a child without credit means is the topic's ``flow``:
   there is credit again;
 - ``lossless``: its share waits.
 
+Patience ends nearest to the one who is slow. A node that holds batches because something behind it is slow
+says so to the sender from time to time (``refreshes``: a credit that grants nothing), and the sender's
+patience starts anew, up to a limit. A frozen child does not say so, and a slow local subscription is given up
+by its own node; so a forwarder is never skipped for what one of its children does.
+
 What was dropped is counted and announced to the child (``Skipped``) as soon as it has credit again.
 
 A ``Transit`` is one batch passing through this node; it counts the sinks that still hold it.
@@ -32,6 +37,10 @@ if TYPE_CHECKING:
 
 GRANT_SHARE = 4
 """Credit is returned when this share of the window is consumed: a guess that keeps grants rare."""
+REFRESH_SHARE = 3
+"""A node that holds batches says so this many times per patience: a guess above one lost."""
+MAX_PATIENCE = 8
+"""However often it says so, a child without progress is given up after so many patiences: a guess."""
 MAX_TOPICS = 16_384
 """Topics that one peer may send on one link, so that invented ones cannot fill the memory: a guess."""
 
@@ -58,13 +67,24 @@ class Transit:
 class _Outgoing:
     """What one peer may still be sent of one topic, and what waits for that."""
 
-    __slots__ = ("acknowledged", "blocked_since", "queue", "sent", "skipped", "skipped_bytes")
+    __slots__ = (
+        "acknowledged",
+        "blocked_since",
+        "excused_at",
+        "given_up",
+        "queue",
+        "sent",
+        "skipped",
+        "skipped_bytes",
+    )
 
     def __init__(self) -> None:
         self.sent = 0
         self.acknowledged = 0
         self.queue: deque[tuple[Batch, Transit]] = deque()
         self.blocked_since: float | None = None
+        self.excused_at = 0.0
+        self.given_up = False
         self.skipped = 0
         self.skipped_bytes = 0
 
@@ -72,9 +92,10 @@ class _Outgoing:
 class _Incoming:
     """What one peer has sent of one topic, and how much of it is consumed."""
 
-    __slots__ = ("consumed", "granted", "received")
+    __slots__ = ("consumed", "granted", "peer", "received")
 
-    def __init__(self) -> None:
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
         self.received = 0
         self.consumed = 0
         self.granted = 0
@@ -106,10 +127,10 @@ class Flow:
             account = self._outgoing[key] = _Outgoing()
         if not account.queue and account.sent - account.acknowledged < self._window:
             return self._send(account, batch)
-        out_of_patience = (
-            account.blocked_since is not None and now >= account.blocked_since + self._patience
-        )
-        if flow == "lossy" or (flow == "patient" and out_of_patience):
+        due = self._due(account)
+        if flow == "lossy" or (
+            flow == "patient" and (account.given_up or (due is not None and now >= due))
+        ):
             self._skip(account, batch)
             return []
         transit.pending += 1
@@ -125,41 +146,53 @@ class Flow:
         account = self._outgoing.get((peer.id, topic))
         if account is None or not account.acknowledged <= total <= account.sent:
             return []
+        progressed = total > account.acknowledged
         account.acknowledged = total
         ready: list[Sendable] = []
         while account.queue and account.sent - account.acknowledged < self._window:
             batch, transit = account.queue.popleft()
             ready += self._send(account, batch)
             self.let_go(transit)
-        if not account.queue:
+        if not account.queue and account.sent - account.acknowledged < self._window:
             account.blocked_since = None
+            account.given_up = False
             self._blocked.pop((peer.id, topic), None)
-            if account.skipped:
-                ready.append(self._announcement(account, topic))
-        elif ready:
-            account.blocked_since = now
+        elif progressed:
+            account.blocked_since = account.excused_at = now
+        else:
+            account.excused_at = now
+        if account.skipped and not account.queue:
+            ready.append(self._announcement(account, topic))
         return ready
+
+    def _due(self, account: _Outgoing) -> float | None:
+        """When patience with a blocked peer ends."""
+        since = account.blocked_since
+        if since is None:
+            return None
+        excused = max(since, account.excused_at) + self._patience
+        return min(excused, since + MAX_PATIENCE * self._patience)
 
     def expire(self, now: float) -> float | None:
         """Drop what patient topics have waited for too long; when to call again."""
         later: float | None = None
         for key in list(self._blocked):
             account = self._outgoing[key]
-            since = account.blocked_since
-            if since is None:
+            due = self._due(account)
+            if due is None:
                 del self._blocked[key]
-            elif now >= since + self._patience:  # the sum that `deadline` gives, to the last bit
+            elif now >= due:
                 del self._blocked[key]
                 self._give_up(account)
             else:
-                later = min(later or float("inf"), since + self._patience)
+                later = min(later or float("inf"), due)
         return later
 
     def deadline(self) -> float | None:
         """When ``expire`` has something to do."""
-        waiting = [self._outgoing[key].blocked_since for key in self._blocked]
-        times = [since for since in waiting if since is not None]
-        return min(times) + self._patience if times else None
+        due = [self._due(self._outgoing[key]) for key in self._blocked]
+        times = [when for when in due if when is not None]
+        return min(times) if times else None
 
     def waits(self, topic: Id, peers: Iterable[Peer]) -> bool:
         """Whether a batch of this topic waits for credit of one of these peers."""
@@ -189,6 +222,7 @@ class Flow:
         self.skipped += messages
 
     def _give_up(self, account: _Outgoing) -> None:
+        account.given_up = True
         while account.queue:
             batch, transit = account.queue.popleft()
             self._skip(account, batch)
@@ -203,7 +237,7 @@ class Flow:
         if account is None:
             if len(topics) >= MAX_TOPICS:
                 return None
-            account = topics[batch.topic] = _Incoming()
+            account = topics[batch.topic] = _Incoming(peer)
         # The sender may overshoot by one batch; twice the window is no accident.
         if account.received - account.consumed >= 2 * self._window:
             return None
@@ -222,6 +256,16 @@ class Flow:
             return None
         account.granted = account.consumed
         return Credit(transit.topic, account.consumed)
+
+    def refreshes(self) -> list[tuple[Peer, Credit]]:
+        """What to tell the senders of batches that are still held here: nothing granted, but alive."""
+        told: list[tuple[Peer, Credit]] = []
+        for topics in self._incoming.values():
+            for topic, account in topics.items():
+                if account.received > account.consumed:
+                    account.granted = account.consumed
+                    told.append((account.peer, Credit(topic, account.consumed)))
+        return told
 
     def let_go(self, transit: Transit) -> None:
         """A sink does not hold the batch any more."""

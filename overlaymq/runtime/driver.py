@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from overlaymq import ids
-from overlaymq.core.flow import Flow, Transit
+from overlaymq.core.flow import REFRESH_SHARE, Flow, Transit
 from overlaymq.core.node import is_supported
 from overlaymq.errors import Closed, ForkedProcess, NotSupported, TopicUnavailable
 from overlaymq.events import (
@@ -131,6 +131,7 @@ class Driver:
         self._questions: dict[int, Question] = {}
         self._request = 0
         self._expiry: float | None = None
+        self._excusing = False
         self._ready: set[Id] = set()
 
     # --- life ---
@@ -187,8 +188,11 @@ class Driver:
                 now = time.monotonic()
                 effects = self.node.handle(input_, now)
                 self._perform(effects, transit, now)
-                if transit is not None and transit.pending == 0:
-                    self._consumed(transit)
+                if transit is not None:
+                    if transit.pending == 0:
+                        self._consumed(transit)
+                    else:
+                        self._excuse_later()
         finally:
             self._handling = False
         self.settle()
@@ -269,6 +273,20 @@ class Driver:
             transit.publisher.released(transit)
         elif (credit := self.flow.consumed(transit)) is not None and transit.peer is not None:
             self.transport.send(transit.peer, credit)
+
+    def _excuse_later(self) -> None:
+        """Something is held here: tell its sender before it loses patience."""
+        if not self._excusing:
+            self._excusing = True
+            self._after(self.config.delivery.patience / REFRESH_SHARE, self._excuse)
+
+    def _excuse(self) -> None:
+        self._excusing = False
+        held = self.flow.refreshes()
+        for peer, credit in held:
+            self.transport.send(peer, credit)
+        if held:
+            self._excuse_later()
 
     def _watch_patience(self) -> None:
         """See to it that patience ends in time, where something waits."""
