@@ -463,9 +463,9 @@ def test_seven_adjacent_failures_are_survived() -> None:
     assert during.wrong_live == 0
     run(ring, 30.0)
     assert ring.wrong_leaf_sets() == []
-    # Tables are repaired lazily: a dead entry not used before costs ack_timeout_first, some routes
+    # Tables are repaired lazily: a dead entry not used before costs a first deadline, and some routes
     # meet several.
-    assert ask(ring, 500, 5.0, 25.0).correct == 500
+    assert ask(ring, 500, 5.0, 5.0).correct == 500
 
 
 def test_a_single_failure_is_found_by_its_neighbour_and_told_to_the_rest() -> None:

@@ -3,7 +3,8 @@
 Every hop is acknowledged as soon as the message is accepted (MSPastry, DSN 2004). The deadline adapts
 per neighbour as TCP's does (srtt + 4 * var, gains 1/8 and 1/4; FreePastry). When it passes, the neighbour
 is suspected and probed, and the message takes another way at once, at most ``config.reroutes`` times.
-Before the first acknowledgement, a measured distance makes the configured first deadline shorter.
+Before the first acknowledgement, the neighbour's distance as measured, told or seen in a probe makes the
+configured first deadline shorter, so that a dead entry met for the first time costs half a second on a LAN.
 
 A message is held, within bounds, while this node is not active yet and while the liveness of its owner
 is in doubt; it is routed again when the leaf set changes or a suspicion is settled.
@@ -17,6 +18,7 @@ nobody can use up numbers that another will need. Deviation: MSPastry does not s
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from overlaymq.core.pastry.recent import Recent
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 MAX_HOPS = 64
 MAX_ACK_TIMEOUT = 10.0
 ROUND_TRIPS_KEPT = 256
+FIRST_FLOOR = 10
+"""The first deadline in units of ``ack_timeout_min``, beside the distance: the transport's round trip
+says little about how busy the node above it is. A guess."""
 SERIAL_BITS = 63
 
 
@@ -53,6 +58,7 @@ class Forwarding:
     __slots__ = (
         "_accepted",
         "_delivered",
+        "_distances",
         "_held",
         "_hold_timer_set",
         "_pending",
@@ -66,6 +72,7 @@ class Forwarding:
         self._held: list[tuple[Routed, float]] = []
         self._hold_timer_set = False
         self._round_trips: dict[Id, tuple[float, float]] = {}
+        self._distances: dict[Id, float] = {}
         self._accepted: Recent[tuple[Id, int, int]] = Recent(state.config.recent_messages)
         self._delivered: Recent[tuple[Id, int]] = Recent(state.config.recent_messages)
 
@@ -148,14 +155,28 @@ class Forwarding:
                 deviation + (abs(error) - deviation) / 4,
             )
 
+    def takes(self, id_: Id, seconds: float) -> None:
+        """A round trip to a node was seen by other means than an acknowledgement."""
+        distances = self._distances
+        if id_ not in distances and len(distances) >= ROUND_TRIPS_KEPT:
+            del distances[next(iter(distances))]
+        distances[id_] = seconds
+
+    def knows(self, id_: Id) -> bool:
+        """Whether anything is known about the time this node takes."""
+        if id_ in self._round_trips or id_ in self._distances:
+            return True
+        return self._state.table.distance(id_) < inf
+
     def deadline(self, peer: Peer) -> float:
         """How long this neighbour may take to acknowledge."""
         config = self._state.config
         known = self._round_trips.get(peer.id)
         if known is None:
-            measured = self._state.table.distance(peer.id)
-            # The transport's round trip says little about how busy the node above it is.
-            generous = 4 * measured + 10 * config.ack_timeout_min
+            distance = self._distances.get(peer.id)
+            if distance is None:
+                distance = self._state.table.distance(peer.id)
+            generous = 4 * distance + FIRST_FLOOR * config.ack_timeout_min
             return min(generous, config.ack_timeout_first)
         mean, deviation = known
         # On a steady network the deviation tends to zero and a deadline of srtt alone would misfire.
@@ -206,6 +227,7 @@ class Forwarding:
 
     def forget(self, id_: Id) -> None:
         """A dead node's round trip is of no use."""
+        self._distances.pop(id_, None)
         self._round_trips.pop(id_, None)
 
     def _deliver(self, routed: Routed) -> None:

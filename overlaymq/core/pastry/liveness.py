@@ -38,12 +38,13 @@ BROKEN_LINK_PAUSE = 0.25
 class Probing:
     """An outstanding leaf probe. ``round`` tells its timer from that of an earlier try."""
 
-    __slots__ = ("heard", "peer", "round", "tries")
+    __slots__ = ("heard", "peer", "round", "sent_at", "tries")
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
         self.tries = 0
         self.round = 0
+        self.sent_at = 0.0
         self.heard = False
 
 
@@ -243,6 +244,9 @@ class Liveness:
         if asked is None and not self._state.active:
             # It may be from before this joiner started over, and confirms nothing now.
             return
+        if asked is not None and asked.tries == 1:
+            # Karn's rule: after a second try nobody knows which one was answered.
+            self._state.forwarding.takes(peer.id, self._state.now - asked.sent_at)
         self._believe(peer, message)
         self.settle()
 
@@ -274,6 +278,7 @@ class Liveness:
         if message.active:
             state.arrivals.joined(peer.id)
             state.table.consider(peer, inf)
+            state.maintenance.get_to_know(peer)
         else:
             state.arrivals.waits(peer, isinstance(message, LeafProbe))
         if len(message.failed) > FAILED_TOLD * 4:
@@ -295,6 +300,7 @@ class Liveness:
     def _send_probe(self, probing: Probing) -> None:
         state = self._state
         probing.tries += 1
+        probing.sent_at = state.now
         self._round += 1
         probing.round = self._round
         state.counters.probes += 1

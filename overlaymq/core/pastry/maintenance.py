@@ -118,6 +118,14 @@ class Maintenance:
         if occupant is None or (eager and occupant.id != peer.id):
             state.measure(peer)
 
+    def get_to_know(self, peer: Peer) -> None:
+        """Measure a node in the tables whose distance nothing has shown, for the first deadline."""
+        state = self._state
+        if not state.active or state.forwarding.knows(peer.id):
+            return
+        if state.leaves.get(peer.id) is not None or state.table.get(peer.id) is not None:
+            state.measure(peer)
+
     def measured(self, peer: Peer, seconds: float) -> None:
         """This node's own measurement."""
         state = self._state
@@ -126,6 +134,7 @@ class Maintenance:
         if not state.measuring:
             # A join leaves it large, and a dict never shrinks.
             state.measuring = {}
+        state.forwarding.takes(peer.id, seconds)
         if self._consider(peer, seconds) and state.active:
             state.send(peer, Distance(seconds))
 
@@ -135,6 +144,9 @@ class Maintenance:
             self._state.drop("pastry: a distance that cannot be")
             return
         self._consider(peer, message.seconds)
+        forwarding = self._state.forwarding
+        if self._state.known(peer.id) is not None and not forwarding.knows(peer.id):
+            forwarding.takes(peer.id, message.seconds)
 
     def _consider(self, peer: Peer, seconds: float) -> bool:
         state = self._state
@@ -157,6 +169,7 @@ class Maintenance:
             # It must say that it has this joiner, too.
             state.liveness.probe(peer)
         state.table.consider(peer, float("inf"))
+        self.get_to_know(peer)
         for row in state.valid_rows(peer, message.rows):
             for entry in row.entries:
                 self.learn(entry)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from overlaymq.events import PeerFailed
-from overlaymq.ids import Id
+from overlaymq.ids import Id, shared_digits
 from overlaymq.sim.network import ConstantDelay
 from overlaymq.sim.ring import midpoint
 
@@ -58,7 +58,7 @@ def test_half_of_the_ring_fails_and_the_rest_heals() -> None:
     ring.assert_exact()
     ring.assert_none_wrong(requests)
     # Stale table entries are found by use, each after its first deadline.
-    ring.assert_lookups(wait=20)
+    ring.assert_lookups(wait=5)
 
 
 def test_a_ring_that_shrinks_below_the_leaf_set_knows_it_is_whole() -> None:
@@ -186,3 +186,32 @@ def test_lost_table_entries_are_replaced() -> None:
                 filled += present
                 empty += not present
     assert empty <= 0.02 * filled
+
+
+@pytest.mark.parametrize("delay", [0.0005, 0.02])
+def test_a_dead_entry_met_for_the_first_time_costs_well_under_a_second(delay: float) -> None:
+    ring = WatchedRing(100, network=ConstantDelay(delay))
+    ring.run(5)
+    for node in ring.nodes.values():
+        state = node.pastry.state
+        assert all(state.forwarding.deadline(peer) < 0.75 for peer in state.everyone())
+    victims = ring.peers()[::10]
+    asking = [
+        (node, entry)
+        for node in ring.nodes.values()
+        for entry in node.pastry.state.table.peers
+        if entry in victims and node.pastry.me not in victims and entry.id not in node.pastry.kept
+    ]
+    assert len(asking) > 20
+    for victim in victims:
+        ring.crash(victim)
+    ids = ring.ids()
+    for node, entry in asking:
+        # A key that the dead entry leads to and that a living node owns.
+        prefix = shared_digits(node.pastry.me.id, entry.id, 4) + 1
+        keys = [i for i in ids if shared_digits(i, entry.id, 4) >= prefix]
+        if keys and entry.id not in node.pastry.state.suspects:
+            started = ring.simulation.now
+            request = ring.look_up(keys[0], node)
+            ring.simulation.run_while(lambda r=request: r not in ring.deliveries, started + 5)  # type: ignore[misc]
+            assert ring.simulation.now - started < 1.6, "two dead entries in a row at most"
