@@ -295,7 +295,16 @@ def load(
     if given:
         section = values.setdefault("node", {})
         section.update(given)
+    _inherit_defaults(values)
     return convert(values, Config, "arguments")
+
+
+def _inherit_defaults(values: dict[str, Any]) -> None:
+    """A topic's section says only what differs from ``[defaults]``."""
+    defaults = values.get("defaults", {})
+    topics = values.get("topics", {})
+    for pattern, section in topics.items():
+        topics[pattern] = {**defaults, **section}
 
 
 def _read(path: Path) -> dict[str, Any]:

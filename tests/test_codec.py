@@ -14,6 +14,7 @@ from overlaymq import messages
 from overlaymq.ids import Id
 from overlaymq.messages import Batch, Heartbeat, LookupRequest, Message, Peer, Routed, Row
 from overlaymq.transport import codec
+from overlaymq.transport._pb.overlaymq.v1 import data_pb2, link_pb2
 from overlaymq.transport.codec import Malformed
 
 NUMBERS = st.integers(0, 2**63 - 1)
@@ -65,7 +66,7 @@ def test_every_struct_has_its_twin(struct: type) -> None:
 
 
 def test_the_envelope_lists_exactly_the_messages() -> None:
-    envelope = codec.link_pb2.Envelope.DESCRIPTOR
+    envelope = link_pb2.Envelope.DESCRIPTOR
     named = {field.name: field.message_type.name for field in envelope.fields}
     assert named == {codec.snake_case(kind.__name__): kind.__name__ for kind in codec.KINDS}
 
@@ -128,18 +129,18 @@ def test_batches_round_trip_and_frames_join(batches: list[Batch]) -> None:
         batch.wire = None
     assert decoded == batches
     # Our bytes are what protobuf itself understands.
-    pb = codec.link_pb2.DataFrame.FromString(frame)
+    pb = link_pb2.DataFrame.FromString(frame)
     assert [item.body for item in pb.batches] == [batch.body for batch in batches]
 
 
 @given(_batches())
 def test_any_valid_encoding_of_a_batch_is_read(batch: Batch) -> None:
     ours = codec.encode_batch(batch)
-    pb = codec.link_pb2.DataFrame.FromString(ours)
+    pb = link_pb2.DataFrame.FromString(ours)
     assert codec.decode_data_frame(pb.SerializeToString()) == codec.decode_data_frame(ours)
-    header_first = codec.data_pb2.Batch.FromString(pb.batches[0].SerializeToString())
+    header_first = data_pb2.Batch.FromString(pb.batches[0].SerializeToString())
     header_first.ClearField("body")
-    body = codec.data_pb2.Batch(body=batch.body)
+    body = data_pb2.Batch(body=batch.body)
     raw = header_first.SerializeToString() + body.SerializeToString()
     assert codec.decode_data_frame(b"\x0a" + codec._varint(len(raw)) + raw) == [
         codec.decode_data_frame(ours)[0]
@@ -168,7 +169,7 @@ def test_bodies_of_large_payloads_round_trip(size: int) -> None:
     payloads = [b"a" * size, b"", b"b" * size, b"c" * (size + 1)]
     headers = [{"k": "v"}, None, {}, None]
     body = codec.encode_body(payloads, headers)
-    assert list(codec.data_pb2.Body.FromString(body).payloads) == payloads
+    assert list(data_pb2.Body.FromString(body).payloads) == payloads
     assert codec.decode_body(body) == (payloads, [{"k": "v"}, {}, {}, {}])
     assert codec.decode_body(codec.encode_body(payloads[2:])) == (payloads[2:], None)
     for end in range(1, len(body), 997):

@@ -36,7 +36,7 @@ def status(node: Node) -> dict[str, Any]:
         "time_ns": time.time_ns(),
         "active": pastry.active,
         "leaf_set": [_peer(peer) for peer in pastry.leaves()],
-        "pastry": msgspec.to_builtins(pastry.snapshot(), enc_hook=str),
+        "pastry": _readable(msgspec.to_builtins(pastry.snapshot())),
         "links": [
             {**_peer(link.peer), "dialled": link.dialled, "backlog": link.backlog}
             for link in driver.transport.links()
@@ -55,6 +55,15 @@ def status(node: Node) -> dict[str, Any]:
         "descriptors_held": len(driver.node.topics.held),
         "statistics": msgspec.to_builtins(node.statistics()),
     }
+
+
+def _readable(value: Any) -> Any:
+    """Ids as hex: JSON readers lose the last digits of a 128-bit number."""
+    if isinstance(value, dict):
+        return {key: _readable(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_readable(one) for one in value]
+    return ids.text(ids.Id(value)) if isinstance(value, int) and value >> 64 else value
 
 
 def _peer(peer: Peer) -> dict[str, Any]:

@@ -6,7 +6,7 @@ protobuf. Never pickle: a payload comes from another machine.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 import msgspec
 
@@ -53,7 +53,13 @@ class TextCodec:
 class JsonCodec(Generic[T]):
     """JSON, checked against a type if one is given (a msgspec Struct, a dataclass, list[int] ...)."""
 
-    def __init__(self, type: type[T] | Any = Any) -> None:
+    @overload
+    def __init__(self: JsonCodec[Any]) -> None: ...
+
+    @overload
+    def __init__(self, type: type[T]) -> None: ...
+
+    def __init__(self, type: Any = Any) -> None:
         self._decoder = msgspec.json.Decoder(type)
         self._encoder = msgspec.json.Encoder()
 
@@ -68,7 +74,13 @@ class JsonCodec(Generic[T]):
 class MessagePackCodec(Generic[T]):
     """MessagePack, checked against a type if one is given."""
 
-    def __init__(self, type: type[T] | Any = Any) -> None:
+    @overload
+    def __init__(self: MessagePackCodec[Any]) -> None: ...
+
+    @overload
+    def __init__(self, type: type[T]) -> None: ...
+
+    def __init__(self, type: Any = Any) -> None:
         self._decoder = msgspec.msgpack.Decoder(type)
         self._encoder = msgspec.msgpack.Encoder()
 

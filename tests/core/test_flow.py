@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from overlaymq.core import flow as flow_module
-from overlaymq.core.flow import Flow, Transit
+from overlaymq.core.flow import MAX_PATIENCE, Flow, Transit
 from overlaymq.ids import Id
 from overlaymq.messages import Batch, Credit, Peer, Skipped
 
@@ -344,3 +344,23 @@ def test_credit_is_granted_in_shares_of_the_window() -> None:
         assert one is not None
         credits.append(flow.consumed(one))
     assert [c.total for c in credits if c is not None] == [300, 600, 900]
+
+
+def test_patience_starts_anew_for_a_child_that_says_it_is_held_up_but_not_for_ever() -> None:
+    sender, receiver = Flow(WINDOW, 1.0), Flow(WINDOW, 1.0)
+    first = a_batch(T, size=WINDOW)
+    assert sender.offer(A, first, "patient", transit(), 0.0)
+    held = receiver.received(SENDER, first)
+    assert held is not None
+    assert sender.offer(A, a_batch(T, 1), "patient", transit(), 0.0) == []
+    now = 0.0
+    while sender.waits(T, [A]):
+        now += 0.5
+        ((peer, credit),) = receiver.refreshes()
+        assert peer == SENDER
+        assert sender.credited(A, T, credit.total, now) == []
+        sender.expire(now)
+    assert 1.0 < now <= MAX_PATIENCE
+    assert sender.skipped == 1
+    receiver.consumed(held)
+    assert receiver.refreshes() == []

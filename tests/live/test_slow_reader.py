@@ -142,4 +142,4 @@ async def test_patient_goes_on_and_tells_the_slow_one(capsys: pytest.CaptureFixt
 
 
 if __name__ == "__main__":
-    trio.run(reader, *sys.argv[1:3])
+    trio.run(reader, sys.argv[1], sys.argv[2])

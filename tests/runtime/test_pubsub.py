@@ -218,6 +218,30 @@ async def test_patient_goes_on_without_the_slow_one_and_tells_it() -> None:
                     break
 
 
+async def test_a_forwarder_is_not_skipped_for_what_its_child_does() -> None:
+    async with network(4, SMALL) as nodes:
+        publisher, root, slow_node, healthy_node = nodes
+        await root.create("t", flow="patient", root="creator", reliability="fifo")
+        async with (
+            slow_node.subscribe("t", buffer=10) as slow,
+            healthy_node.subscribe("t") as healthy,
+        ):
+            await slow.wait_ready()
+            await healthy.wait_ready()
+            async with trio.open_nursery() as nursery:
+
+                async def publish() -> None:
+                    for _ in range(3000):
+                        await publisher.publish("t", bytes(200))
+
+                nursery.start_soon(publish)
+                for number in range(3000):
+                    assert (await healthy.receive()).seq == number
+            assert publisher.statistics().skipped_for_slow_children == 0
+            assert root.statistics().skipped_for_slow_children == 0
+            assert slow.statistics().dropped > 0
+
+
 async def test_a_blocked_topic_does_not_stop_another() -> None:
     async with network(2, SMALL) as nodes:
         await nodes[0].create("stuck", flow="lossless", root="creator")

@@ -271,7 +271,7 @@ async def _deaf(frame: object, size: int) -> None:
 
 
 async def test_a_stuck_node_stops_its_senders_and_loses_nothing() -> None:
-    small = {"inbox": 256 * 1024, "data_queue": 64 << 20}
+    small: dict[str, Any] = {"inbox": 256 * 1024, "data_queue": 64 << 20}
     a, b = made(**small), made(**small)
     async with running(a, b):
         await a.transport.connect(b.peer.address)

@@ -222,8 +222,10 @@ async def test_lies_in_a_hello_are_refused(change: Any, label: str) -> None:
 
 
 def _opening(**changes: str | bytes | None) -> Metadata:
-    whole = dict(handshake.opening_metadata(handshake.Opening(Id(5), bytes(32), 1)))
-    whole.update({key.replace("_", "-"): value for key, value in changes.items()})  # type: ignore[misc]
+    whole: dict[str, str | bytes | None] = dict(
+        handshake.opening_metadata(handshake.Opening(Id(5), bytes(32), 1))
+    )
+    whole.update({key.replace("_", "-"): value for key, value in changes.items()})
     return tuple((key, value) for key, value in whole.items() if value is not None)
 
 
