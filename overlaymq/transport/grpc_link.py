@@ -99,7 +99,9 @@ class Writer:
         self._limit = link.engine.config.frame_size
 
     def kick(self) -> None:
-        if self._idle is not None and not self._idle.done():
+        """Wake the writer if it has something to do: a step of it for nothing costs as much as a message."""
+        due = self._queue or self._urgent or self._link.state is not State.OPEN
+        if due and self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
 
     async def run(self, written: Callable[[int], None], last: Callable[[], bytes]) -> None:
