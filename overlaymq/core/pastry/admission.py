@@ -65,7 +65,8 @@ class Admission:
             state.drop("pastry: too many contested ids")
             return
         self._duels[old.id] = (old, routed)
-        state.liveness.probe(old)
+        if not state.liveness.probe(old):
+            del self._duels[old.id]
 
     def old_handle_answered(self, peer: Peer) -> None:
         """The node whose id was claimed lives: the claimant has a copy of its key."""

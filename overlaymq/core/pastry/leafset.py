@@ -101,6 +101,14 @@ class LeafSet:
             return False
         return not self.full or index != self.half
 
+    def pick(self, peers: list[Peer]) -> list[Peer]:
+        """Which of these would be members if all of them were added."""
+        trial = LeafSet(self.me, 2 * self.half)
+        trial._offsets, trial._peers = self._offsets.copy(), self._peers.copy()
+        for peer in peers:
+            trial.add(peer)
+        return [peer for peer in peers if trial.get(peer.id) is not None]
+
     def add(self, peer: Peer) -> bool:
         """Add a node heard from directly, or renew its handle. Whether the set changed."""
         offset = (peer.id - self.me.id) % RING

@@ -4,11 +4,15 @@ Each node sends one heartbeat a period to its left neighbour, so it expects one 
 message counts. A neighbour that is late, does not acknowledge or whose link breaks is *suspected*: routed
 around, and probed. Only when the probe and its retries fail is it dead and removed. A rumour of death
 is never believed, only verified. After a death the whole leaf set is probed with the list of the failed,
-so that several adjacent failures are found in parallel.
+so that several adjacent failures are found in parallel. Deaths come in bursts, so there is one such round
+in a probe timeout, which tells of all, and leaves out who has heard of them by another probe or answer;
+the gap itself is closed at once (``settle``).
 
 A leaf probe carries the prober's leaf set and the ids it believes failed. Whoever is heard from in a
-probe or its answer enters the leaf set; those it names are probed before they may. This is also how a
-joiner is confirmed: it is active once no probe is outstanding and its leaf set is complete.
+probe or its answer enters the leaf set; those it names are probed before they may, but only as many as
+there is room for: a leaf set with a gap would admit the whole ring. The others are looked at again when
+no probe is outstanding, in case those preferred to them were dead. This is also how a joiner is
+confirmed: it is active once no probe is outstanding and its leaf set is complete.
 
 Deviations: MSPastry removes leaves that another node reports failed at once and adds them back when they
 answer; here, as in FreePastry, they stay until this node's own probe has failed. Rumours about nodes that
@@ -30,7 +34,10 @@ if TYPE_CHECKING:
     from overlaymq.messages import Peer
 
 PROBES_KEPT = 1024
+SPARES_KEPT = 256
 FAILED_TOLD = 16
+GATHER = 0.05
+"""Share of the probe timeout in which further deaths are awaited before the first round: a guess."""
 BROKEN_LINK_PAUSE = 0.25
 """Share of the probe timeout to wait before a broken link is tried again."""
 
@@ -51,7 +58,17 @@ class Probing:
 class Liveness:
     """See the module's text."""
 
-    __slots__ = ("_probing", "_right", "_right_heard", "_round", "_state")
+    __slots__ = (
+        "_probing",
+        "_right",
+        "_right_heard",
+        "_round",
+        "_spares",
+        "_state",
+        "_told",
+        "_told_at",
+        "_will_tell",
+    )
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -59,6 +76,10 @@ class Liveness:
         self._right: Id | None = None
         self._right_heard = 0.0
         self._round = 0
+        self._spares: dict[Id, Peer] = {}
+        self._told: set[Id] = set()
+        self._told_at = -inf
+        self._will_tell = False
 
     @property
     def probing(self) -> bool:
@@ -155,9 +176,10 @@ class Liveness:
             if known is None and peer.id in state.failed:
                 state.forwarding.reroute_from(peer.id)
                 return
-            state.suspects[peer.id] = peer
-            state.counters.suspected += 1
-        self.probe(peer)
+            if self.probe(peer):
+                # Only with a probe, whose end is the suspicion's: so probes bound suspects, too.
+                state.suspects[peer.id] = peer
+                state.counters.suspected += 1
         state.forwarding.reroute_from(peer.id)
 
     def link_failed(self, peer: Peer) -> None:
@@ -174,16 +196,20 @@ class Liveness:
         else:
             state.forwarding.reroute_from(peer.id)
 
-    def probe(self, peer: Peer) -> None:
-        """Ask a node whether it lives and who is near it, unless that is under way."""
+    def probe(self, peer: Peer) -> bool:
+        """Ask a node whether it lives and who is near it; whether that is under way now."""
         state = self._state
-        if peer.id in self._probing or peer.id == state.me.id or not state.joining.admitted:
-            return
-        if len(self._probing) >= PROBES_KEPT:
+        if peer.id in self._probing:
+            return True
+        if peer.id == state.me.id or not state.joining.admitted:
+            return False
+        if len(self._probing) >= PROBES_KEPT and state.known(peer.id) is None:
+            # Those in the tables, which are bounded, must not wait for what others name.
             state.drop("pastry: too many probes")
-            return
+            return False
         self._probing[peer.id] = probing = Probing(peer)
         self._send_probe(probing)
+        return True
 
     def probe_due(self, id_: Id, round_: int) -> None:
         """A try has timed out, or the pause after a broken link is over."""
@@ -236,7 +262,7 @@ class Liveness:
             state.send(peer, Departing())
             return
         self._believe(peer, message)
-        state.send(peer, LeafProbeReply(state.leaves.ring, self._told_failed(), state.active))
+        state.send(peer, LeafProbeReply(state.leaves.ring, self._told_failed(peer), state.active))
 
     def answered(self, peer: Peer, message: LeafProbeReply) -> None:
         """A probe came back."""
@@ -254,16 +280,36 @@ class Liveness:
         """End all probes; whom they went to."""
         asked = tuple([probing.peer for probing in self._probing.values()])
         self._probing.clear()
+        self._spares.clear()
         return asked
 
-    def probe_leaves(self) -> None:
+    def tell_leaves(self) -> None:
+        """A leaf is gone: the others will be told, together with what else dies meanwhile."""
+        self._told.clear()
+        if self._will_tell:
+            return
+        self._will_tell = True
+        state = self._state
+        timeout = state.config.probe_timeout
+        wait = max(self._told_at + timeout - state.now, GATHER * timeout)
+        state.set_timer("deaths", wait)
+
+    def deaths_due(self) -> None:
         """Ask the whole leaf set."""
+        self._will_tell = False
+        self._told_at = self._state.now
+        told, self._told = self._told, set()
         for leaf in self._state.leaves.ring:
-            self.probe(leaf)
+            if leaf.id not in told:
+                self.probe(leaf)
 
     def settle(self) -> None:
         """Nothing outstanding: the leaf set is complete, or its gap must be closed."""
         state = self._state
+        if self._spares and not self._probing:
+            spares, self._spares = tuple(self._spares.values()), {}
+            self._probe_named(spares)
+            self._spares = {}
         if self._probing or not state.joining.admitted:
             return
         if not state.leaf_set_complete():
@@ -293,9 +339,25 @@ class Liveness:
     def _probe_named(self, peers: tuple[Peer, ...]) -> None:
         state = self._state
         admits = state.leaves.admits
-        for named in state.listed(peers, "leaf set"):
-            if admits(named.id) and named.id not in state.failed:
-                self.probe(named)
+        fitting = [
+            named
+            for named in state.listed(peers, "leaf set")
+            if admits(named.id) and named.id not in state.failed
+        ]
+        chosen = state.leaves.pick(fitting) if len(fitting) > 1 else fitting
+        for named in chosen:
+            self.probe(named)
+        if len(chosen) < len(fitting):
+            self._keep_spares(fitting, chosen)
+
+    def _keep_spares(self, fitting: list[Peer], chosen: list[Peer]) -> None:
+        spares = self._spares
+        for peer in fitting:
+            if peer not in chosen:
+                if len(spares) >= SPARES_KEPT:
+                    self._state.drop("pastry: too many candidates for the leaf set")
+                    return
+                spares[peer.id] = peer
 
     def _send_probe(self, probing: Probing) -> None:
         state = self._state
@@ -304,7 +366,10 @@ class Liveness:
         self._round += 1
         probing.round = self._round
         state.counters.probes += 1
-        state.send(probing.peer, LeafProbe(state.leaves.ring, self._told_failed(), state.active))
+        state.send(
+            probing.peer,
+            LeafProbe(state.leaves.ring, self._told_failed(probing.peer), state.active),
+        )
         state.set_timer("probe", state.config.probe_timeout, probing.peer.id, probing.round)
 
     def _pause(self, probing: Probing) -> None:
@@ -318,7 +383,9 @@ class Liveness:
         pause = state.config.probe_timeout * BROKEN_LINK_PAUSE
         state.set_timer("probe", pause, probing.peer.id, probing.round)
 
-    def _told_failed(self) -> tuple[Id, ...]:
+    def _told_failed(self, peer: Peer) -> tuple[Id, ...]:
+        if self._will_tell and len(self._told) < SPARES_KEPT:
+            self._told.add(peer.id)
         failed = self._state.failed
         return tuple(failed)[-FAILED_TOLD:] if failed else ()
 

@@ -230,6 +230,7 @@ TIMERS: dict[str, Callable[[State, Timer], None]] = {
     "pastry.heartbeat": lambda s, _: s.liveness.heartbeat_due(),
     "pastry.watch": lambda s, _: s.liveness.watch_due(),
     "pastry.probe": lambda s, timer: s.liveness.probe_due(Id(timer.subject), timer.round),
+    "pastry.deaths": lambda s, _: s.liveness.deaths_due(),
     "pastry.arrival": lambda s, timer: s.arrivals.due(Id(timer.subject), timer.round),
     "pastry.gossip": lambda s, _: s.maintenance.gossip_due(),
     "pastry.rows": lambda s, _: s.maintenance.rows_due(),

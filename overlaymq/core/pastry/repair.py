@@ -51,7 +51,7 @@ class Repair:
                 serial = state.next_question(neighbour)
                 state.send(neighbour, StateRequest(serial, neighbours=True))
         if was_leaf:
-            state.liveness.probe_leaves()
+            state.liveness.tell_leaves()
 
     def fill_leaf_set(self) -> None:
         """The leaf set has a gap: ask the extremes and the nearest outsider of each side."""
@@ -118,6 +118,7 @@ class Repair:
         # A repair that is under way starts anew: its question may have been lost.
         self._repairs.pop(slot, None)
         if len(self._repairs) >= REPAIRS_KEPT:
+            # Should its answer come, that is counted then.
             del self._repairs[next(iter(self._repairs))]
         row = slot >> state.table.bits
         candidates = list(state.table.row(row + 1)) if row + 1 < state.table.rows else []

@@ -155,6 +155,7 @@ class State:
         """A serial whose answer will be accepted from this peer, once."""
         serial = self.next_serial()
         if len(self.asked) >= ASKED_KEPT:
+            # Should its answer come, that is counted then.
             del self.asked[next(iter(self.asked))]
         self.asked[serial] = peer.id
         return serial
@@ -167,7 +168,9 @@ class State:
         if asked_at is not None and self.now - asked_at < 2 * self.config.probe_timeout:
             return
         if len(self.measuring) >= MEASURING_KEPT:
-            del self.measuring[next(iter(self.measuring))]
+            oldest = next(iter(self.measuring))
+            if self.now - self.measuring.pop(oldest) < 2 * self.config.probe_timeout:
+                self.drop("pastry: too many measurements")
         self.measuring[peer.id] = self.now
         self.effects.append(Probe(peer))
 

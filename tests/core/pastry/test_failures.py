@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from overlaymq.events import PeerFailed
+from overlaymq.events import PeerFailed, Send
 from overlaymq.ids import Id, shared_digits
+from overlaymq.messages import LeafProbe
 from overlaymq.sim.network import ConstantDelay
 from overlaymq.sim.ring import midpoint
 
 from .rings import WatchedRing
+
+if TYPE_CHECKING:
+    from overlaymq.sim.engine import Host
 
 
 def test_a_silent_failure_is_noticed_and_repaired_without_traffic() -> None:
@@ -215,3 +221,50 @@ def test_a_dead_entry_met_for_the_first_time_costs_well_under_a_second(delay: fl
             request = ring.look_up(keys[0], node)
             ring.simulation.run_while(lambda r=request: r not in ring.deliveries, started + 5)  # type: ignore[misc]
             assert ring.simulation.now - started < 1.6, "two dead entries in a row at most"
+
+
+def test_deaths_within_a_probe_timeout_cost_one_round_of_probes() -> None:
+    """And the first of them is told at once, or nearly."""
+    ring = WatchedRing(40)
+    ring.run(5)
+    node = ring.nodes[ring.ids()[20]]
+    sent: list[float] = []
+    ring.simulation.on_effect = lambda now, host, effect: (
+        sent.append(now)
+        if host.node is node and isinstance(getattr(effect, "message", None), LeafProbe)
+        else None
+    )
+    began = ring.simulation.now
+    for peer in node.pastry.leaves()[4:12]:
+        ring.leave(peer)
+        ring.run(0.1)
+    first_round = len(sent)
+    assert sent[0] < began + 0.2
+    ring.run(4)
+    ring.assert_exact()
+    # Sixteen new leaves are asked on the way, one or two at a time.
+    assert first_round <= 16 + 16
+    assert len(sent) <= 2 * 16 + 16
+
+
+def test_half_of_the_ring_fails_without_a_storm() -> None:
+    """Each survivor sends fewer leaf probes than there were nodes, and most go to dead ones."""
+    ring = WatchedRing(100)
+    ring.run(5)
+    victims = ring.peers()
+    ring.random.shuffle(victims)
+    for peer in victims[:50]:
+        ring.crash(peer)
+    probes = {"live": 0, "dead": 0}
+
+    def watch(_now: float, _host: Host, effect: object) -> None:
+        if isinstance(effect, Send) and isinstance(effect.message, LeafProbe):
+            probes["live" if effect.peer.id in ring.nodes else "dead"] += 1
+
+    ring.simulation.on_effect = watch
+    ring.run(40)
+    ring.assert_exact()
+    # Eight new leaves and two or three rounds among sixteen.
+    assert probes["live"] < 50 * 70
+    # Half of about sixty known nodes, three tries each.
+    assert probes["dead"] < 50 * 100

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import collections
+
 import pytest
 
 from overlaymq import messages as m
-from overlaymq.events import Dropped, Notify, Received
+from overlaymq.config import PastryConfig
+from overlaymq.core.pastry.liveness import PROBES_KEPT
+from overlaymq.events import Dropped, Notify, PeerFailed, Received
 from overlaymq.ids import Id
 from overlaymq.messages import Peer, Row
 
@@ -107,19 +111,76 @@ def test_an_earlier_incarnation_is_not_heard() -> None:
     assert node.pastry.state.leaves.get(other.id) == Peer(other.id, other.address, 3)
 
 
+SMALL = PastryConfig(held_messages=100, recent_messages=50)
+
+
 def test_every_table_stays_bounded() -> None:
-    ring = WatchedRing(5)
+    """Whatever strangers send, and however long nobody answers."""
+    ring = WatchedRing(5, config=SMALL)
     node = ring.nodes[ring.ids()[0]]
     now = ring.simulation.now
-    for n in range(3000):
-        ring.random.getrandbits(8)
+    drops: collections.Counter[str] = collections.Counter()
+    for n in range(2000):
         peer = Peer(Id(ring.random.getrandbits(128)), f"flood-{n}")
-        for message in (m.Announce(), m.Distance(0.01), m.Departing(), m.StateRequest(n)):
-            node.pastry.handle(Received(peer, message), now)
-        request = m.JoinRequest(Peer(Id(ring.random.getrandbits(128)), "x"))
-        node.pastry.handle(Received(peer, m.Routed(peer.id, peer, n, 0, request)), now)
+        other = Peer(Id(ring.random.getrandbits(128)), f"other-{n}")
+        for message in (
+            m.Announce((Row(0, (other,)),)),
+            m.Distance(0.01),
+            m.LeafProbe((other,), active=n % 2 == 0),
+            m.LeafProbeReply((other,), active=False),
+            m.RowOffer(Row(0, (other,))),
+            m.StateRequest(n),
+            m.Routed(other.id, peer, n, 0, m.LookupRequest(n), origin_serial=n + 1),
+            m.Routed(peer.id, peer, n, 0, m.JoinRequest(other)),
+            m.Routed(peer.id, peer, n, 0, m.JoinRequest(Peer(node.pastry.leaves()[0].id, "x"))),
+        ):
+            effects = node.pastry.handle(Received(peer, message), now)
+            for effect in effects:
+                if isinstance(effect, Notify) and isinstance(effect.event, Dropped):
+                    drops[effect.event.reason] += effect.event.messages
+        if n % 3 == 0:
+            node.pastry.handle(PeerFailed(peer, "gone"), now)
+        if n % 5 == 0:
+            node.pastry.handle(Received(peer, m.Departing((other,))), now)
     state = node.pastry.state
     assert len(state.leaves) <= 16
     assert len(state.neighbourhood) <= 32
+    assert len(state.table) <= 32 * 15
+    assert len(state.arrivals) <= 16
     assert len(state.failed) <= 64
     assert len(state.measuring) <= 512
+    assert len(state.asked) <= 256
+    assert len(state.hops) <= 64
+    liveness, forwarding = state.liveness, state.forwarding
+    everyone = len(list(state.everyone()))
+    assert len(liveness._probing) <= 1024 + everyone
+    assert set(state.suspects) <= set(liveness._probing)
+    assert len(liveness._spares) <= 256
+    assert len(liveness._told) <= 256
+    assert len(forwarding._pending) <= 100
+    assert len(forwarding._held) <= 100
+    assert len(forwarding._accepted) <= 50
+    assert len(forwarding._delivered) <= 50
+    assert len(forwarding._round_trips) <= 256
+    assert len(forwarding._distances) <= 256
+    assert len(state.repair._repairs) <= 64
+    assert len(state.repair._patched) <= 64
+    assert len(state.admission._duels) <= 64
+    assert len(state.maintenance._lost) <= 20
+    for what in ("measurements", "messages unacknowledged"):
+        assert drops[f"pastry: too many {what}"], what
+    assert node.pastry.snapshot().counters.dropped >= sum(drops.values())
+
+
+def test_a_suspicion_without_room_for_a_probe_is_none() -> None:
+    """It would last for ever: only the end of a probe ends it."""
+    ring = WatchedRing(20)
+    state = ring.nodes[ring.ids()[0]].pastry.state
+    for n in range(PROBES_KEPT):
+        state.liveness.probe(Peer(Id(ring.random.getrandbits(128)), f"ghost-{n}"))
+    state.liveness.suspect(STRANGER)
+    assert not state.suspects
+    assert state.counters.dropped == 1
+    leaf = state.leaves.ring[0]
+    state.liveness.suspect(leaf)
+    assert state.suspects == {leaf.id: leaf}, "who is in the tables can always be verified"

@@ -69,6 +69,20 @@ def test_closest_can_leave_one_out(me: Id, ids: list[Id], key: Id, data: st.Data
         assert leaves.closest(key, (absent,)).id == min(left, key=lambda id_: rank(key, id_))
 
 
+@given(me=IDS | CROWDED, ids=SOME_IDS, named=SOME_IDS)
+def test_picked_are_those_that_stay_if_all_are_added(
+    me: Id, ids: list[Id], named: list[Id]
+) -> None:
+    leaves, after = built(me, ids), built(me, ids)
+    peers = [Peer(id_, "") for id_ in named if id_ != me and leaves.get(id_) is None]
+    before = leaves.ring
+    picked = {peer.id for peer in leaves.pick(peers)}
+    assert leaves.ring == before
+    for peer in peers:
+        after.add(peer)
+    assert picked == {leaf.id for leaf in after.ring} & {peer.id for peer in peers}
+
+
 @given(me=IDS, ids=st.lists(IDS, min_size=10, max_size=40, unique=True), key=IDS)
 def test_a_full_set_covers_what_lies_between_its_extremes(me: Id, ids: list[Id], key: Id) -> None:
     leaves = built(me, ids)
