@@ -41,6 +41,8 @@ REFRESH_SHARE = 3
 """A node that holds batches says so this many times per patience: a guess above one lost."""
 MAX_PATIENCE = 8
 """However often it says so, a child without progress is given up after so many patiences: a guess."""
+MARKS = 64
+"""Into how many parts a window is divided to know how many messages are unconfirmed: a guess."""
 MAX_TOPICS = 16_384
 """Topics that one peer may send on one link, so that invented ones cannot fill the memory: a guess."""
 
@@ -72,6 +74,7 @@ class _Outgoing:
         "blocked_since",
         "excused_at",
         "given_up",
+        "marks",
         "queue",
         "sent",
         "skipped",
@@ -85,6 +88,7 @@ class _Outgoing:
         self.blocked_since: float | None = None
         self.excused_at = 0.0
         self.given_up = False
+        self.marks: deque[tuple[int, int]] = deque()  # (offset, messages sent from there on)
         self.skipped = 0
         self.skipped_bytes = 0
 
@@ -148,6 +152,8 @@ class Flow:
             return []
         progressed = total > account.acknowledged
         account.acknowledged = total
+        while len(account.marks) > 1 and account.marks[1][0] <= total:
+            account.marks.popleft()
         ready: list[Sendable] = []
         while account.queue and account.sent - account.acknowledged < self._window:
             batch, transit = account.queue.popleft()
@@ -204,6 +210,12 @@ class Flow:
         return sum(b.size for account in self._outgoing.values() for b, _ in account.queue)
 
     def _send(self, account: _Outgoing, batch: Batch) -> list[Sendable]:
+        messages = batch.count if batch.chunk == 0 else 0
+        if account.marks and account.sent - account.marks[-1][0] < self._window // MARKS:
+            offset, earlier = account.marks[-1]
+            account.marks[-1] = (offset, earlier + messages)
+        else:
+            account.marks.append((account.sent, messages))
         account.sent += batch.size
         if not account.skipped:
             return [batch]
@@ -282,8 +294,19 @@ class Flow:
         for key in [key for key in self._outgoing if key[0] == peer.id]:
             account = self._outgoing[key]
             account.sent = account.acknowledged = 0
+            account.marks.clear()
             ready += self.credited(peer, key[1], 0, now)
         return ready
+
+    def unconfirmed(self, peer: Peer) -> int:
+        """Messages sent on a link that nobody has confirmed; an upper bound, exact to a mark."""
+        accounts = [account for key, account in self._outgoing.items() if key[0] == peer.id]
+        return sum(
+            messages
+            for account in accounts
+            if account.acknowledged < account.sent
+            for _, messages in account.marks
+        )
 
     def drop(self, peer: Peer) -> int:
         """The link is gone: how many messages waited for its credit and are lost."""

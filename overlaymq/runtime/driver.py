@@ -376,7 +376,9 @@ class Driver:
             publisher.flush_if_idle()
 
     def failed(self, peer: Peer, reason: str) -> None:
-        """A link broke."""
+        """A link broke: what was on it and not confirmed may be lost, and is counted."""
+        if unconfirmed := self.flow.unconfirmed(peer):
+            self.dropped("link lost, unconfirmed", unconfirmed)
         self._lost_link(peer)
         if not self.ended:
             self.handle(PeerFailed(peer, reason))
@@ -388,7 +390,7 @@ class Driver:
     def _lost_link(self, peer: Peer) -> None:
         lost = self.flow.drop(peer)
         if lost:
-            self.dropped("link lost", lost)
+            self.dropped("link lost, waiting", lost)
         for publisher in self.publishers.values():
             publisher.links.pop(peer.id, None)
         self.settle()

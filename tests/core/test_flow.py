@@ -364,3 +364,15 @@ def test_patience_starts_anew_for_a_child_that_says_it_is_held_up_but_not_for_ev
     assert sender.skipped == 1
     receiver.consumed(held)
     assert receiver.refreshes() == []
+
+
+def test_what_a_broken_link_may_have_lost_is_known() -> None:
+    flow = Flow(WINDOW, 1.0)
+    for number in range(4):
+        assert flow.offer(A, a_batch(T, number, size=WINDOW // 8), "patient", transit(), 0.0)
+    assert flow.unconfirmed(A) == 4
+    one = a_batch(T, size=WINDOW // 8).size
+    flow.credited(A, T, one, 0.0)
+    assert flow.unconfirmed(A) == 3
+    flow.credited(A, T, 4 * one, 0.0)
+    assert flow.unconfirmed(A) == 0
