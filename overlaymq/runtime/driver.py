@@ -150,13 +150,21 @@ class Driver:
             return
         self.handle(Leave())
         for publisher in self.publishers.values():
-            publisher.flush_if_idle()
+            publisher.flush()
+        for subscription in self._all_subscriptions():
+            subscription.close()
+        self._end(reason)
+
+    def _all_subscriptions(self) -> list[Subscription]:
+        return [one for subscriptions in self.subscriptions.values() for one in subscriptions]
+
+    def _end(self, reason: str) -> None:
+        """End every handle without asking the core anything more."""
         self.ended = True
         for publisher in self.publishers.values():
             publisher.close(reason)
-        for subscriptions in list(self.subscriptions.values()):
-            for subscription in list(subscriptions):
-                subscription.close()
+        for subscription in self._all_subscriptions():
+            subscription.fail(reason)
         for question in [*self._questions.values(), self.joined]:
             if question.answer is None:
                 question.settle(None)
@@ -220,11 +228,14 @@ class Driver:
         descriptor = self.descriptors.get(batch.topic)
         flow = descriptor.flow if descriptor else self._flow_of(batch.topic)
         self.batches_sent += 1
+        held = transit.pending
         ready = self.flow.offer(peer, batch, flow, transit, now)
         if ready:
             self._transmit(peer, ready)
-        else:
-            self._watch_patience()
+            return
+        if type(transit) is OwnTransit and transit.pending == held:
+            transit.skipped += 1
+        self._watch_patience()
 
     def _transit(self, batch: Batch, transit: Transit | None) -> Transit:
         if batch.origin == self.me.id and (publisher := self.publishers.get(batch.topic)):
@@ -487,7 +498,7 @@ class Driver:
         others = self.subscriptions.get(topic, [])
         if subscription in others:
             others.remove(subscription)
-        if not others and self.subscriptions.pop(topic, None) is not None:
+        if not others and self.subscriptions.pop(topic, None) is not None and not self.ended:
             self.handle(Unsubscribe(topic))
 
     # --- time ---
@@ -512,7 +523,7 @@ class Driver:
                 await work()
         except Exception:  # a system task must not raise; the node ends instead, loudly
             log.exception("node %s: the core failed; the node is closed", ids.short(self.me.id))
-            self.ended = True
+            self._end("the node failed; its log says why")
 
     async def _keep_time(self) -> None:
         while True:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from overlaymq.runtime.driver import Driver
 
 Stage = Literal["accepted", "sent", "sequenced", "committed", "delivered"]
+TOO_SLOW = "every link was too slow for the topic's flow"
 CHECKPOINT_EVERY = 64  # a power of two; design.md section 3
 LONE = 1_000_000
 """Nanoseconds of silence after which a message is sent at once, without the flusher's look: a guess."""
@@ -43,7 +44,9 @@ class _Run:
     """Consecutive messages that will travel as one batch."""
 
     __slots__ = (
+        "chunks",
         "error",
+        "fewest",
         "first",
         "headers",
         "links",
@@ -63,14 +66,20 @@ class _Run:
         self.looked_at = 0
         self.patience = 0
         self.opened_at = 0
+        self.chunks = 1  # that are not settled yet
+        self.fewest: int | None = None
         self.links: int | None = None
         self.sent: trio.Event | None = None
         self.error = ""
 
-    def settle(self, links: int | None, error: str = "") -> None:
-        self.links = links
-        self.error = self.error or error  # one lost chunk loses the message
-        if self.sent is not None:
+    def settle(self, links: int, error: str = "") -> None:
+        """A chunk was handed to so many links, or is lost; one lost chunk loses the message."""
+        self.chunks -= 1
+        self.fewest = links if self.fewest is None else min(links, self.fewest)
+        self.error = self.error or error
+        if not self.error and self.chunks == 0:
+            self.links = self.fewest
+        if self.sent is not None and (self.error or self.chunks == 0):
             self.sent.set()
 
 
@@ -85,7 +94,7 @@ class Receipt:
 
     @property
     def stage(self) -> Stage:
-        """How far the message has come."""
+        """How far the message has come; what was dropped never comes further than accepted."""
         return "accepted" if self._run.links is None else "sent"
 
     @property
@@ -117,13 +126,16 @@ class Receipt:
 class OwnTransit(Transit):
     """One of this node's own batches: it is done when it was sent and no sink holds it."""
 
-    __slots__ = ("publisher", "run", "sent")
+    __slots__ = ("count", "publisher", "run", "sent", "skipped")
 
-    def __init__(self, publisher: Publisher, run: _Run, size: int) -> None:
-        super().__init__(None, publisher.descriptor.id, size)
+    def __init__(self, publisher: Publisher, run: _Run, batch: Batch) -> None:
+        super().__init__(None, publisher.descriptor.id, batch.size)
         self.publisher = publisher
         self.run = run
+        self.count = batch.count if batch.chunk == 0 else 0
         self.sent = False
+        self.skipped = 0
+        """Links that had no room for it, on a topic that does not wait."""
 
 
 class Publisher:
@@ -183,6 +195,11 @@ class Publisher:
         if self._run.payloads and not self._driver.is_busy(self):
             self._flush()
 
+    def flush(self) -> None:
+        """Send the open run now: the node is about to end."""
+        if self._run.payloads:
+            self._flush()
+
     def look(self) -> bool:
         """Send the open run if the application has paused; whether to look again."""
         run = self._run
@@ -208,7 +225,9 @@ class Publisher:
         if transit is None:
             return
         transit.sent = True
-        transit.run.settle(sent.links, sent.dropped)
+        links = sent.links - transit.skipped
+        skipped = TOO_SLOW if transit.skipped and not links else ""
+        transit.run.settle(links, sent.dropped or skipped)
         if transit.pending == 0:
             self.released(transit)
 
@@ -228,10 +247,13 @@ class Publisher:
     def close(self, reason: str) -> None:
         """The node ends: whoever waits is told."""
         self._closed = True
+        lost = len(self._run.payloads) + sum(transit.count for transit in self._unsent.values())
+        if lost:
+            self._driver.dropped("node closed", lost)
         for transit in self._unsent.values():
-            transit.run.settle(None, reason)
+            transit.run.settle(0, reason)
         if self._run.payloads:
-            self._run.settle(None, reason)
+            self._run.settle(0, reason)
         self._room.unpark_all()
 
     @property
@@ -251,6 +273,8 @@ class Publisher:
             raise Closed("the node is closed")
 
     def _append(self, payload: bytes, headers: Mapping[str, str] | None) -> Receipt:
+        if self._closed:
+            raise Closed("the node is closed")
         if type(payload) is not bytes:
             payload = _as_bytes(payload)
         size = len(payload)
@@ -305,6 +329,7 @@ class Publisher:
         run.payloads = []
         step = self._config.chunk
         chunks = max(1, -(-len(body) // step)) if len(body) > 2 * step else 1
+        run.chunks = chunks
         for chunk in range(chunks):
             part = body if chunks == 1 else body[chunk * step : (chunk + 1) * step]
             self._send(run, part, count, chunk, chunks)
@@ -321,7 +346,7 @@ class Publisher:
             chunk=chunk,
             chunks=chunks,
         )
-        self._unsent[run.first, chunk] = OwnTransit(self, run, batch.size)
+        self._unsent[run.first, chunk] = OwnTransit(self, run, batch)
         self._outstanding += batch.size
         self._driver.handle(Publish(self.descriptor, batch))
 

@@ -104,6 +104,7 @@ class Subscription:
         self._events = Events(config.event_buffer)
         self._overflowed = False
         self._closed = False
+        self._failure = ""
         self._turn = 0
         self._delivered = self._dropped = self._upstream = self._missed = self._malformed = 0
 
@@ -129,6 +130,11 @@ class Subscription:
             self._driver.unsubscribe(self)
             self._end()
 
+    def fail(self, reason: str) -> None:
+        """The node ended by itself: who reads is told so, not that all is read."""
+        self._failure = reason
+        self.close()
+
     async def wait_ready(self) -> None:
         """Wait until what is published from now on arrives here."""
         self._check_open()
@@ -147,6 +153,8 @@ class Subscription:
         # Read afresh after each wait: another task may have taken from the same buffer.
         while (current := self._current) is None or current.start >= current.stop:
             if self._advance() is None:
+                if self._failure:
+                    raise Closed(self._failure)
                 if self._closed:
                     raise StopAsyncIteration
                 self._check_overflow()

@@ -407,3 +407,52 @@ async def test_closing_ends_iteration_and_a_closed_node_says_so() -> None:
         await node.publish("t", b"x")
     with pytest.raises(overlaymq.Closed):
         node.subscribe("t")
+
+
+async def test_a_node_that_has_left_accepts_nothing() -> None:
+    async with network(2) as nodes:
+        await nodes[0].publish("t", b"x")
+        await nodes[0].leave()
+        with pytest.raises(overlaymq.Closed):
+            await nodes[0].publish("t", b"y")
+        with pytest.raises(overlaymq.Closed):
+            nodes[0].publish_nowait("t", b"y")
+
+
+async def test_a_receipt_of_a_stopped_message_never_says_sent() -> None:
+    async with network(1) as nodes:
+        nodes[0].set_upcalls("t", overlaymq.Upcalls(on_forward=lambda batch: None))
+        receipt = await nodes[0].publish("t", b"x")
+        with pytest.raises(overlaymq.OverlayError, match="stopped"):
+            await receipt.wait("sent")
+        assert (receipt.stage, receipt.links) == ("accepted", None)
+
+
+async def test_a_receipt_does_not_count_links_that_were_skipped() -> None:
+    async with network(2, SMALL) as nodes:
+        await nodes[0].create("t", flow="lossy", root="creator")
+        async with nodes[1].subscribe("t") as subscription:
+            await subscription.wait_ready()
+            receipts = [nodes[0].publish_nowait("t", bytes(20_000)) for _ in range(50)]
+            await trio.testing.wait_all_tasks_blocked()
+            sent = sum(receipt.stage == "sent" for receipt in receipts)
+            skipped = nodes[0].statistics().skipped_for_slow_children
+            assert 0 < skipped == len(receipts) - sent
+            with pytest.raises(overlaymq.OverlayError, match="too slow"):
+                await receipts[-1].wait("sent")
+
+
+async def test_a_core_that_fails_ends_its_readers_and_writers_with_an_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail() -> None:
+        raise RuntimeError("a bug")
+
+    async with network(2) as nodes, nodes[0].subscribe("t") as subscription:
+        await subscription.wait_ready()
+        nodes[0]._driver._after(0, fail)
+        with trio.fail_after(5), pytest.raises(overlaymq.Closed, match="failed"):
+            await subscription.receive()
+        with pytest.raises(overlaymq.Closed):
+            await nodes[0].publish("t", b"x")
+    assert "a bug" in caplog.text
