@@ -1,8 +1,9 @@
 """Opening a node: listen, prove itself to the seeds, join the ring, and leave it when the block ends.
 
 Seeds that do not answer are an error that names each: a node never founds a second ring by mistake. A node
-that finds itself among the seeds may found the overlay, if no seed listed before it answers; rings that
-were founded apart find each other through their seeds and merge.
+that finds itself among the seeds may found the overlay, if no seed listed before it answers. Those listed
+after it may have a ring already, or be waiting for this node to found one: it tries to join through them
+first, and founds only if they do not let it in.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from overlaymq.transport.base import Transport
 
 log = logging.getLogger("overlaymq.node")
+FOUND_AFTER = 0.15
+"""The share of ``join_timeout`` that a founder gives later seeds to show that they have a ring: a guess."""
 WILDCARDS = ("0.0.0.0", "[::]", "::", "")
 
 
@@ -90,8 +93,7 @@ async def run_node(config: Config, transport: Transport) -> AsyncIterator[Node]:
     me = await transport.start(entrance)
     driver: Driver | None = None
     try:
-        core = CoreNode(me, config, Random(me.id ^ me.incarnation))
-        driver = Driver(core, transport, config)
+        driver = Driver(_core(me, config), transport, config)
         entrance.let_in(driver)
         driver.start()
         await _join(driver, config)
@@ -104,6 +106,10 @@ async def run_node(config: Config, transport: Transport) -> AsyncIterator[Node]:
             if driver is not None:
                 driver.stop()
             await transport.aclose()
+
+
+def _core(me: Peer, config: Config) -> CoreNode:
+    return CoreNode(me, config, Random(me.id ^ me.incarnation))
 
 
 class _Entrance:
@@ -161,19 +167,30 @@ async def _join(driver: Driver, config: Config) -> None:
             "Start a seed first, correct the addresses, or give no seeds to found a new overlay "
             "(`overlaymq doctor` tells more)"
         )
-    driver.handle(Join(tuple(found)))
-    with trio.move_on_after(config.node.join_timeout):
+    timeout = config.node.join_timeout
+    if founder and found:
+        if await _joined(driver, found, timeout * FOUND_AFTER):
+            return
+        driver.begin_again(_core(driver.me, config))
+        found = []
+    if not await _joined(driver, found, timeout):
+        raise JoinFailed(
+            f"{', '.join(peer.address for peer in found)} answered, but the ring did not let this node "
+            f"in within {timeout:g} s; see `overlaymq doctor`"
+        )
+
+
+async def _joined(driver: Driver, seeds: Sequence[Peer], seconds: float) -> bool:
+    driver.handle(Join(tuple(seeds)))
+    with trio.move_on_after(seconds):
         event = await driver.joined.wait()
         if isinstance(event, JoinRejected):
             raise IdentityError(
                 f"the overlay refused node {ids.text(driver.me.id)}: {event.reason}. "
                 "Use another key_file for each node"
             )
-        return
-    raise JoinFailed(
-        f"{', '.join(peer.address for peer in found)} answered, but the ring did not let this node in "
-        f"within {config.node.join_timeout:g} s; see `overlaymq doctor`"
-    )
+        return True
+    return False
 
 
 async def _connect(
@@ -200,9 +217,7 @@ async def _connect(
         return found, failures, False
     before = seeds[: list(seeds).index(me.address)]
     earlier = [answers[address] for address in before if not isinstance(answers[address], str)]
-    if not earlier:
-        return [], failures, True
-    return found, failures, False
+    return found, failures, not earlier
 
 
 def facing_seed(listen: str, seeds: Sequence[str]) -> str:

@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 import trio
+import trio.testing
 
 import overlaymq
-from overlaymq.runtime.opening import facing_seed
+from overlaymq import ids
+from overlaymq.config import AdminConfig, Config, NodeConfig
+from overlaymq.messages import Peer
+from overlaymq.runtime.opening import facing_seed, run_node
+from overlaymq.transport.memory import MemoryNetwork
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
 LOOPBACK = "127.0.0.1:0"
@@ -135,3 +141,37 @@ def test_a_wildcard_listener_faces_its_seed() -> None:
     assert facing_seed("0.0.0.0:7400", ["127.0.0.1:7400"]) == "127.0.0.1:7400"
     assert facing_seed("127.0.0.1:7400", ["127.0.0.1:7401"]) == ""
     assert facing_seed("0.0.0.0:7400", []) == ""
+
+
+SEEDS = Config(
+    node=NodeConfig(seeds=("memory:a", "memory:b"), join_timeout=10),
+    admin=AdminConfig(enabled=False),
+)
+
+
+def seed_node(memory: MemoryNetwork, name: str) -> AbstractAsyncContextManager[overlaymq.Node]:
+    me = Peer(ids.hashed(name.encode()), f"memory:{name}", 1)
+    return run_node(SEEDS, memory.transport(me))
+
+
+async def test_the_first_seed_joins_the_ring_that_a_later_one_has_founded() -> None:
+    memory = MemoryNetwork()
+    async with seed_node(memory, "b") as b, seed_node(memory, "c") as c:
+        async with seed_node(memory, "a") as a:
+            await until(lambda: set(a.neighbours()) == {b.id, c.id})
+        await until(lambda: b.neighbours() == (c.id,))
+
+
+async def test_seeds_that_start_at_once_form_one_ring() -> None:
+    memory = MemoryNetwork()
+    nodes: list[overlaymq.Node] = []
+
+    async def start(name: str) -> None:
+        async with seed_node(memory, name) as node:
+            nodes.append(node)
+            await until(lambda: len(nodes) == 3 and all(len(n.neighbours()) == 2 for n in nodes))
+            await trio.testing.wait_all_tasks_blocked(0.1)
+
+    async with trio.open_nursery() as nursery:
+        for name in ("a", "b", "c"):
+            nursery.start_soon(start, name)
