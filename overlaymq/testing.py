@@ -6,8 +6,10 @@
             await nodes[4].publish("prices", b"AAPL 191.2")
             assert (await prices.receive()).payload == b"AAPL 191.2"
 
-The nodes are real: only the transport is in memory. ``Network.transport`` and ``Network.memory`` break and
-mend paths, so that an application can test what it does when nodes fail.
+The nodes are real: only the transport is in memory. ``nodes.memory`` breaks and mends paths (``cut``,
+``heal``, ``crash``), so that an application can test what it does when nodes fail.
+
+``check_transport`` and ``check_strategy`` hold an implementation of one's own to its contract.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ import msgspec
 
 from overlaymq import ids
 from overlaymq.config import AdminConfig, Config
+from overlaymq.core.dissemination.conformance import check_strategy
 from overlaymq.messages import Peer
 from overlaymq.runtime.opening import run_node
+from overlaymq.transport.conformance import Rig, check_transport
 from overlaymq.transport.memory import MemoryNetwork
 
 if TYPE_CHECKING:
@@ -28,7 +32,15 @@ if TYPE_CHECKING:
 
     from overlaymq.runtime.node import Node
 
-__all__ = ["MemoryNetwork", "Network", "network", "open_memory_node"]
+__all__ = [
+    "MemoryNetwork",
+    "Network",
+    "Rig",
+    "check_strategy",
+    "check_transport",
+    "network",
+    "open_memory_node",
+]
 
 
 class Network(list["Node"]):

@@ -115,6 +115,8 @@ class Driver:
         self.subscriptions: dict[Id, list[Subscription]] = {}
         self.publishers: dict[Id, Publisher] = {}
         self.descriptors: dict[Id, Descriptor] = {}
+        """What rendezvous nodes have answered about the topics used here."""
+        self._forwarded: dict[Id, str] = {}
         self.members: dict[Id, int] = {}
         self.members_told = trio.lowlevel.ParkingLot()
         self.joined = Question()
@@ -143,6 +145,12 @@ class Driver:
                 self._in_background, work, name=f"overlaymq {work.__name__}"
             )
         self._after(KEEP_EVERY, self._tell_kept)
+
+    def begin_again(self, node: Node) -> None:
+        """Before the join has succeeded: another core, and none of the old one's timers."""
+        self.node = node
+        self._timers = [entry for entry in self._timers if callable(entry[2])]
+        heapq.heapify(self._timers)
 
     def stop(self, reason: str = "the node is closed") -> None:
         """Leave the ring, end every handle, and stop keeping time."""
@@ -245,10 +253,11 @@ class Driver:
         return transit or Transit(None, batch.topic, batch.size)
 
     def _flow_of(self, topic: Id) -> str:
-        for descriptor in self.node.active_topics():
-            self.descriptors[descriptor.id] = descriptor
-        held = self.descriptors.get(topic)
-        return held.flow if held else "patient"
+        """The flow of a topic that this node only forwards. What peers say of it is not cached for
+        the application, and is forgotten with the topic, so invented topics cannot fill the memory."""
+        if topic not in self._forwarded:
+            self._forwarded = {one.id: one.flow for one in self.node.active_topics()}
+        return self._forwarded.get(topic, "patient")
 
     def _transmit(self, peer: Peer, ready: list[Batch | Skipped]) -> None:
         for one in ready:

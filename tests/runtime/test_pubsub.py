@@ -456,3 +456,18 @@ async def test_a_core_that_fails_ends_its_readers_and_writers_with_an_error(
         with pytest.raises(overlaymq.Closed):
             await nodes[0].publish("t", b"x")
     assert "a bug" in caplog.text
+
+
+async def test_what_peers_say_of_a_topic_is_not_kept_for_the_application() -> None:
+    async with network(3) as nodes:
+        names = (f"t{number}" for number in range(1000))
+        for name in names:
+            owner, _, _ = await nodes[1].lookup(ids.text(ids.topic_id(name)))
+            if owner == nodes[0].id:
+                break
+        async with nodes[1].subscribe(name) as subscription:
+            await subscription.wait_ready()
+            await nodes[2].publish(name, b"x")
+            await subscription.receive()
+            assert nodes[0].statistics().batches_sent == 1
+            assert not nodes[0]._driver.descriptors
