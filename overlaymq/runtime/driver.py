@@ -76,6 +76,8 @@ log = logging.getLogger("overlaymq.runtime")
 KEEP_EVERY = 2.0
 """How often the transport is told which links to keep: a guess well below its idle timeout."""
 
+DRAIN_LOOK = 0.02
+"""Seconds between two looks at what still waits: a guess."""
 _SUBSCRIPTION_EVENTS = (Ready, Missed, ParentLost, Repaired)
 
 
@@ -145,6 +147,16 @@ class Driver:
                 self._in_background, work, name=f"overlaymq {work.__name__}"
             )
         self._after(KEEP_EVERY, self._tell_kept)
+
+    async def drain(self, seconds: float) -> None:
+        """Wait, but not longer than this, until nothing accepted waits here for credit or for a root."""
+        for publisher in self.publishers.values():
+            publisher.flush()
+        with trio.move_on_after(seconds):
+            while not self.ended and (
+                self.flow.queued() or any(one.pending for one in self.publishers.values())
+            ):
+                await trio.sleep(DRAIN_LOOK)
 
     def begin_again(self, node: Node) -> None:
         """Before the join has succeeded: another core, and none of the old one's timers."""

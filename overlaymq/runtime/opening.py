@@ -101,6 +101,7 @@ async def run_node(config: Config, transport: Transport) -> AsyncIterator[Node]:
         log.info("node %s joined at %s", ids.short(me.id), me.address)
         async with admin_service(node, config.admin):
             yield node
+            await driver.drain(config.link.grace)  # only if the body was not cancelled
     finally:
         with trio.CancelScope(shield=True):
             if driver is not None:

@@ -471,3 +471,28 @@ async def test_what_peers_say_of_a_topic_is_not_kept_for_the_application() -> No
             await subscription.receive()
             assert nodes[0].statistics().batches_sent == 1
             assert not nodes[0]._driver.descriptors
+
+
+async def test_what_was_accepted_is_sent_before_a_node_ends() -> None:
+    async with network(1, SMALL) as nodes:
+        await nodes[0].create("t", flow="lossless")
+        async with nodes[0].subscribe("t", buffer=1) as subscription, trio.open_nursery() as tasks:
+            await subscription.wait_ready()
+            async with open_memory_node(
+                nodes.memory, SMALL, name="publisher", seeds=nodes[:1]
+            ) as publisher:
+                accepted = 0
+                with pytest.raises(overlaymq.WouldBlock):
+                    await publisher.publish("t", bytes(1000))
+                    while True:
+                        publisher.publish_nowait("t", bytes(1000))
+                        accepted += 1
+                        await trio.sleep(0)
+                assert publisher.statistics().queued_bytes
+
+                async def read() -> None:
+                    for _ in range(accepted + 1):
+                        await subscription.receive()
+
+                tasks.start_soon(read)
+            assert not publisher.statistics().drops
