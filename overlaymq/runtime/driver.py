@@ -153,10 +153,12 @@ class Driver:
         for publisher in self.publishers.values():
             publisher.flush()
         with trio.move_on_after(seconds):
-            while not self.ended and (
-                self.flow.queued() or any(one.pending for one in self.publishers.values())
-            ):
+            while self._waits():  # noqa: ASYNC110 (credits come without an event)
                 await trio.sleep(DRAIN_LOOK)
+
+    def _waits(self) -> bool:
+        unsent = any(publisher.pending for publisher in self.publishers.values())
+        return not self.ended and (unsent or self.flow.queued() > 0)
 
     def begin_again(self, node: Node) -> None:
         """Before the join has succeeded: another core, and none of the old one's timers."""
