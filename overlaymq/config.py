@@ -148,7 +148,7 @@ class DeliveryConfig(Part, frozen=True):
     chunk_timeout: Seconds = 10.0
     """An incomplete large message becomes a Missed or a counted drop after this: a guess."""
     reassembly: Count = 256 * MIB
-    """Bytes of incomplete large messages kept per node: a guess."""
+    """Bytes of incomplete large messages kept per topic: a guess."""
     buffer: Count = 10_000
     """Messages a subscription holds before `when_full` applies: a guess."""
     buffer_bytes: Count = 64 * MIB

@@ -147,7 +147,8 @@ class Node:
         return publisher.publish_nowait(payload, headers)
 
     async def publish_many(self, topic: str, payloads: Iterable[bytes]) -> list[Receipt]:
-        """Publish messages in one go."""
+        """Publish messages in one go. If it is cancelled while it waits for room, the messages before
+        are published all the same."""
         publisher = self._by_name.get(topic)
         if publisher is None:
             publisher = await self._publisher(topic)
@@ -215,13 +216,17 @@ class Node:
     # --- the ring ---
 
     async def lookup(self, key: str) -> tuple[str, str, int]:
-        """Who owns a key (32 hex digits): node id, address, and how many hops the question took."""
+        """Who owns a key (32 hex digits): node id, address, and how many hops the question took.
+
+        Waits as long as it takes: put a ``trio.fail_after`` around it."""
         event, _ = await self._driver.ask(lambda request: Lookup(request, ids.parse(key)))
         assert isinstance(event, Found)
         return ids.text(event.owner.id), event.owner.address, event.hops
 
     async def ping(self, node: str) -> float:
-        """Seconds of a round trip through a linked node's core, as this node's core saw it."""
+        """Seconds of a round trip through a linked node's core, as this node's core saw it.
+
+        Waits as long as it takes, for ever if the link breaks: put a ``trio.fail_after`` around it."""
         linked = {link.peer.id: link.peer for link in self._driver.transport.links()}
         peer = linked.get(ids.parse(node))
         if peer is None:
