@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -494,3 +495,38 @@ async def test_what_was_accepted_is_sent_before_a_node_ends() -> None:
 
                 tasks.start_soon(read)
             assert not publisher.statistics().drops
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_a_cancelled_publish_has_published_nothing_and_others_arrive(seed: int) -> None:
+    random = Random(seed)
+    async with network(2, SMALL) as nodes:
+        await nodes[0].create("t", flow="lossless", root="creator")
+        async with nodes[1].subscribe("t", buffer=20) as subscription:
+            await subscription.wait_ready()
+            accepted: list[int] = []
+            got: list[int] = []
+
+            async def publish() -> None:
+                for number in range(300):
+                    with trio.CancelScope() as scope:
+                        scope.deadline = trio.current_time() + random.choice([-1, 0, 0.001, 1])
+                        await nodes[0].publish("t", str(number).encode().ljust(2000))
+                        accepted.append(number)
+
+            async def read() -> None:
+                async for message in subscription:
+                    got.append(int(message.payload))
+                    if random.random() < 0.02:
+                        await trio.sleep(0.01)
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(read)
+                await publish()
+                with trio.fail_after(10):
+                    while len(got) < len(accepted):  # noqa: ASYNC110 - nothing tells of it
+                        await trio.sleep(0.01)
+                await trio.sleep(0.05)  # for what should not come
+                nursery.cancel_scope.cancel()
+            assert 0 < len(accepted) < 300
+            assert got == accepted
