@@ -3,13 +3,15 @@
     python examples/chat.py ann                             # prints the address to join through
     python examples/chat.py bob --seed 127.0.0.1:PORT       # in another terminal
 
-Type lines; Ctrl-D leaves. `fifo` keeps each speaker's lines in order and tells of any that were lost.
+Type lines; Ctrl-D or Ctrl-C leaves. `fifo` keeps each speaker's lines in order and tells of any that
+were lost.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import sys
 
 import msgspec
 import trio
@@ -25,10 +27,10 @@ class Line(msgspec.Struct):
 
 
 async def speak(room: overlaymq.Topic[Line], who: str) -> None:
-    """Publish what is typed, until the end of input."""
-    with os.fdopen(os.dup(0)) as keyboard:
-        async for text in trio.wrap_file(keyboard):
-            await room.publish(Line(who, text.rstrip("\n")))
+    """Publish what is typed, until the end of input. Ctrl-C does not wait for the next line."""
+    keyboard = os.fdopen(os.dup(0))
+    while text := await trio.to_thread.run_sync(keyboard.readline, abandon_on_cancel=True):
+        await room.publish(Line(who, text.rstrip("\n")))
 
 
 async def listen(lines: overlaymq.TypedSubscription[Line]) -> None:
@@ -63,4 +65,11 @@ if __name__ == "__main__":
     parser.add_argument("name")
     parser.add_argument("--seed", dest="seeds", action="append", default=[])
     arguments = parser.parse_args()
-    trio.run(main, arguments.name, arguments.seeds)
+    ended: int | str = 0
+    try:
+        trio.run(main, arguments.name, arguments.seeds)
+    except* KeyboardInterrupt:  # the star: out of a nursery it comes in a group
+        ended = 130
+    except* overlaymq.OverlayError as problems:
+        ended = "\n".join(f"* {problem}" for problem in problems.exceptions)
+    sys.exit(ended)

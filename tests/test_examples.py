@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import socket
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -18,11 +20,14 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
 @contextmanager
-def _running(name: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def _running(
+    name: str, *arguments: str, stderr: int | None = None
+) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
         [sys.executable, str(ROOT / "examples" / name), *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=stderr,
         text=True,
         env={"PYTHONPATH": str(ROOT)},
     )
@@ -75,6 +80,23 @@ def test_chat() -> None:
                 assert one.stdin is not None
                 one.stdin.close()
                 assert one.wait() == 0
+
+
+def test_chat_ends_at_ctrl_c_without_another_line() -> None:
+    with _running("chat.py", "ann") as ann:
+        _line(ann, "* you are in the room")
+        ann.send_signal(signal.SIGINT)
+        assert ann.wait(10) == 130
+
+
+def test_chat_says_why_it_cannot_join() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        nobody = f"127.0.0.1:{held.getsockname()[1]}"
+    with _running("chat.py", "bob", "--seed", nobody, stderr=subprocess.PIPE) as bob:
+        _, said = bob.communicate()
+        assert bob.returncode == 1
+    assert "none of the seeds let this node in" in said
+    assert "Traceback" not in said
 
 
 def test_embed_in_app() -> None:
