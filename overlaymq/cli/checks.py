@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from overlaymq._version import PROTOCOL, VERSION
 from overlaymq.cli.opening import configured, is_free, meets, why_not_free
 from overlaymq.cli.seed_checks import check_clock, check_seed
+from overlaymq.config import AdminConfig
 from overlaymq.errors import IdentityError, OverlayError
 from overlaymq.identity import Identity
 from overlaymq.runtime.opening import facing_seed
@@ -58,16 +59,22 @@ async def examine(options: NodeOptions) -> AsyncIterator[Finding]:
     yield Finding("configuration", OK, options.config or "flags and defaults")
     yield check_key(config)
     seeds = config.node.seeds
-    if meets(config):
+    if meets(config, options):
         yield check_meeting(options.meet)
         seeds = () if is_free(options.meet) else (options.meet,)
     else:
-        yield check_port(config.node.listen)
-        yield check_advertised(config)
+        try:
+            split(config.node.listen)
+        except OverlayError as error:
+            yield Finding("port", PROBLEM, f"listen: {error}", "write it like 127.0.0.1:7400")
+        else:
+            yield check_port(config.node.listen)
+            yield check_advertised(config)
     for seed in seeds:
         async for verdict, text, advice in check_seed(seed, config):
             yield Finding(f"seed {seed}", verdict, text, advice)
-    verdict, text, advice = await check_clock(options.admin)
+    admin = config.admin.listen
+    verdict, text, advice = await check_clock(None if admin == AdminConfig().listen else admin)
     yield Finding("clock", verdict, text, advice)
 
 
@@ -123,10 +130,7 @@ def check_meeting(point: str) -> Finding:
 
 def check_port(listen: str) -> Finding:
     """Whether this node could listen."""
-    try:
-        error = why_not_free(listen)
-    except OverlayError as wrong:
-        return Finding("port", PROBLEM, str(wrong), "write host:port")
+    error = why_not_free(listen)
     if error is None:
         return Finding("port", OK, f"{listen} can be listened on")
     return Finding(
@@ -148,7 +152,7 @@ def check_advertised(config: Config) -> Finding:
         return Finding("address", PROBLEM, str(error), "give --advertise HOST:PORT")
     host = split(address)[0]
     shown = f"{host} and the port it gets" if address.endswith(":0") else address
-    if is_loopback(host) and any(not is_loopback(split(seed)[0]) for seed in seeds):
+    if is_loopback(host) and any(_is_elsewhere(seed) for seed in seeds):
         return Finding(
             "address",
             PROBLEM,
@@ -159,6 +163,13 @@ def check_advertised(config: Config) -> Finding:
         text = f"others would be told {shown}, the address of the default route"
         return Finding("address", NOTE, text, "if that is wrong, give --advertise HOST:PORT")
     return Finding("address", OK, f"others would be told {shown}")
+
+
+def _is_elsewhere(seed: str) -> bool:
+    try:
+        return not is_loopback(split(seed)[0])
+    except OverlayError:  # told when the seed itself is checked
+        return False
 
 
 def is_loopback(host: str) -> bool:

@@ -43,7 +43,7 @@ async def opened(options: NodeOptions) -> AsyncIterator[Node]:
     config = configured(options)
     async with AsyncExitStack() as stack:
         bare = replace(config, admin=AdminConfig(enabled=False))
-        if meets(config):
+        if meets(config, options):
             node = await _meet(stack, bare, options.meet)
         else:
             _check_port(config.node.listen)
@@ -71,9 +71,11 @@ def configured(options: NodeOptions) -> Config:
     return config
 
 
-def meets(config: Config) -> bool:
-    """Whether the configuration leaves it open where this node listens and whom it joins."""
-    return config.node.listen == NodeConfig().listen and not config.node.seeds
+def meets(config: Config, options: NodeOptions) -> bool:
+    """Whether flags and configuration leave it open where this node listens and whom it joins."""
+    return (
+        not options.listen and config.node.listen == NodeConfig().listen and not config.node.seeds
+    )
 
 
 async def create_if_asked(node: Node, topic: str, creation: TopicOptions) -> None:
@@ -101,11 +103,14 @@ def _placed(config: Config, point: str) -> Config:
     return replace(config, node=replace(config.node, seeds=(point,)))
 
 
-def _check_port(listen: str) -> None:
+def _check_port(listen: str, purpose: str = "listen on") -> None:
     """Say it in our words, before gRPC says it in its own."""
     error = why_not_free(listen)
     if error is not None:
-        raise ConfigError(f"cannot listen on {listen}: {error.strerror}; see `overlaymq doctor`")
+        raise ConfigError(
+            f"cannot {purpose} {listen}: {error.strerror}; choose an address of this machine and a "
+            "free port (port 0 finds one), or see `overlaymq doctor`"
+        )
 
 
 async def _serve_status(stack: AsyncExitStack, node: Node, listen: str) -> None:
@@ -116,6 +121,7 @@ async def _serve_status(stack: AsyncExitStack, node: Node, listen: str) -> None:
             if is_free(ADMIN_ADDRESS):
                 await stack.enter_async_context(admin_service(node, usual))
                 return
+    _check_port(listen, "answer status on")
     chosen = AdminConfig(enabled=True, listen=listen)
     await stack.enter_async_context(admin_service(node, chosen))
 

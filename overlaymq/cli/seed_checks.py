@@ -34,6 +34,10 @@ TCP_TIMEOUT = 3.0
 ADMIN_TIMEOUT = 2.0
 CLOCK_TOLERANCE = 0.5
 """Seconds of clock difference that make latencies look wrong enough to tell: a guess."""
+_HANDSHAKE_ADVICE = (
+    "check that a node listens there, not something else or a node's status service, "
+    "and run the same release of overlaymq on both"
+)
 
 
 async def check_seed(seed: str, config: Config) -> AsyncIterator[Step]:
@@ -94,7 +98,7 @@ async def _handshake(seed: str, config: Config) -> Step:
         peer = await transport.connect(seed)
         took = (time.perf_counter() - started) * 1000
     except LinkRefused as error:
-        return "problem", f"no handshake: {error}", "run the same release of overlaymq on both"
+        return "problem", f"no handshake: {error}", _HANDSHAKE_ADVICE
     finally:
         await transport.aclose()
     said = "" if peer.address == seed else f"; it says it is reached at {peer.address}"

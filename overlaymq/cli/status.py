@@ -30,7 +30,8 @@ Facts = dict[str, Any]
 def status(address: str, timeout: float, as_json: bool) -> None:
     """Show a running node's ring, links, topics and counters.
 
-    ADDRESS is where the node answers: it prints that when it starts. Default: 127.0.0.1:7401.
+    ADDRESS is where the node answers: it prints that when it starts, unless it is the default,
+    127.0.0.1:7401.
     """
 
     async def command() -> Exit:
@@ -50,7 +51,9 @@ async def ask(address: str, timeout: float) -> Facts:
         answer: Facts = json.loads(await call_admin(address, b"{}", timeout))
     except LinkRefused as error:
         raise Failure(
-            f"{error}. Is a node running? It prints its status address when it starts", Exit.FAILED
+            f"{error}. Is a node running? Its status address is not the one that others join through; "
+            "`overlaymq node` prints both when it starts, and --admin HOST:PORT chooses it",
+            Exit.FAILED,
         ) from None
     return answer
 

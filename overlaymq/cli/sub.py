@@ -17,7 +17,13 @@ import trio
 
 from overlaymq import ids
 from overlaymq.cli.opening import create_if_asked, opened
-from overlaymq.cli.options import json_option, node_options, topic_options, verbose_option
+from overlaymq.cli.options import (
+    ADMIN_ADDRESS,
+    json_option,
+    node_options,
+    topic_options,
+    verbose_option,
+)
 from overlaymq.cli.output import as_record, counted, described, put, put_json, say, short
 from overlaymq.cli.running import Exit, Failure, run
 from overlaymq.events import Lagged, Missed, ParentLost, Repaired
@@ -94,7 +100,9 @@ class Printer:
         if self._as_json and with_events:
             facts = {"id": node.id, "address": node.address, "admin": node.admin_address}
             put_json({"event": "Ready", "topic": topic, **facts})
-        say(f"subscribed to {topic!r} as {short(node.id)} on {node.address}; Ctrl-C ends")
+        usual = node.admin_address in ("", ADMIN_ADDRESS)
+        where = node.address if usual else f"{node.address}, status on {node.admin_address}"
+        say(f"subscribed to {topic!r} as {short(node.id)} on {where}; Ctrl-C ends")
 
     def message(self, message: Any) -> None:
         """Something was published."""

@@ -72,6 +72,32 @@ def test_doctor_names_each_problem_and_what_to_do(
     assert all(found["advice"] for found in problems)
 
 
+def test_doctor_goes_on_after_an_address_it_cannot_read(
+    start: Callable[..., Any], unused: str
+) -> None:
+    doctor = start("doctor", "--listen", "nowhere", "--seed", unused, "--admin", unused, "--json")
+    assert doctor.finish() == 1
+    assert _findings(doctor, "port")[0]["text"].startswith("listen: 'nowhere' is not an address")
+    assert "no TCP connection" in _findings(doctor, f"seed {unused}")[0]["text"]
+    doctor = start("doctor", "--seed", "nowhere", "--admin", unused, "--json")
+    assert doctor.finish() == 1
+    assert "is not an address" in _findings(doctor, "seed nowhere")[0]["text"]
+
+
+def test_a_busy_status_port_is_told_in_one_line(start: Callable[..., Any], point: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        busy = f"127.0.0.1:{held.getsockname()[1]}"
+        node = start("node", "--listen", point, "--admin", busy)
+        assert node.finish() == 2
+    assert f"cannot answer status on {busy}: Address already in use" in node.said
+    assert "add_port" not in node.said
+
+
+def test_port_0_takes_a_free_one_and_meets_nobody(start: Callable[..., Any], point: str) -> None:
+    flags = ("--listen", "127.0.0.1:0", "--meet", point, "--admin", "127.0.0.1:0", "--json")
+    assert start("node", *flags).record(event="started")["address"] != point
+
+
 def test_doctor_warns_of_wildcards_proxies_and_bad_files(
     start: Callable[..., Any], unused: str
 ) -> None:
