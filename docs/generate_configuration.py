@@ -144,7 +144,7 @@ def page() -> str:
     parts.append(
         f'\n## [topics."PATTERN"]\n\nThe keys of `[defaults]` ({keys}) for the topics that match: an exact '
         "name first, then the pattern\nwith the longest text before its `*`. Keys that a pattern leaves out "
-        "have the built-in default.\n"
+        "are taken from `[defaults]`.\n"
     )
     return "\n".join(parts)
 

@@ -101,7 +101,8 @@ async def freeze(stage: Stage, me: overlaymq.Node) -> None:
     dropped = sum(event["dropped"] for event in cy.told("Lagged"))
     gaps = ", ".join(f"#{event['first']} to #{event['last']}" for event in cy.told("Missed"))
     tell(f"cy wakes up. It got {got:,}, and was told that {dropped:,} were dropped because it was")
-    tell(f"slow. The topic is fifo, so it was told which, too: {gaps}.")
+    tell("slow (we went on publishing until it heard us, so they can be a few more).")
+    tell(f"The topic is fifo, so it was told which, too: {gaps}.")
 
 
 async def publish_until_heard(
