@@ -47,6 +47,15 @@ class PayloadTooLarge(OverlayError, ValueError):
     """The payload is above the configured cap."""
 
 
+class PayloadMalformed(OverlayError, ValueError):
+    """A typed subscription got a payload that its codec cannot read; ``message`` is the message. The next
+    receive goes on behind it."""
+
+    def __init__(self, message: object, error: Exception) -> None:
+        super().__init__(f"a payload that the codec cannot read: {error}")
+        self.message = message
+
+
 class NotSupported(OverlayError):
     """Known, but not built yet or not offered by the topic's mode."""
 

@@ -293,9 +293,8 @@ class Flow:
         ready: list[Sendable] = []
         for key in [key for key in self._outgoing if key[0] == peer.id]:
             account = self._outgoing[key]
-            account.sent = account.acknowledged = 0
-            account.marks.clear()
-            ready += self.credited(peer, key[1], 0, now)
+            # ``drop`` ended the old link's accounts: what is counted here waited for this link.
+            ready += self.credited(peer, key[1], account.acknowledged, now)
         return ready
 
     def unconfirmed(self, peer: Peer) -> int:

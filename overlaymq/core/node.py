@@ -57,6 +57,7 @@ from overlaymq.messages import (
     Registered,
     RootIs,
     RootQuery,
+    Skipped,
     TopicOpen,
     TopicOpened,
     TopicReplica,
@@ -113,7 +114,7 @@ class Node:
         self.topics = Topics(me, config.rendezvous, self.pastry)
         self._topics: dict[Id, _Topic] = {}
         self._upcalls: dict[Id, Upcalls] = {}
-        self._orphans: deque[tuple[Peer, Batch]] = deque()
+        self._orphans: deque[tuple[Peer, Batch, float]] = deque()
         self._upcall_errors: list[str] = []
         self._waiting: dict[int, None] = {}
 
@@ -166,7 +167,7 @@ class Node:
         if part == "topics":
             return self.topics.fired(timer)
         if part == "orphans":
-            return self._drop_orphans()
+            return self._drop_orphans(now)
         topic = self._topics.get(Id(timer.subject))
         if topic is None:
             return []
@@ -183,7 +184,11 @@ class Node:
             case Unsubscribe(topic):
                 if topic not in self._topics:
                     return []
-                effects = self._topics[topic].strategy.unsubscribe(now)
+                held = self._topics[topic]
+                effects = held.strategy.unsubscribe(now)
+                # The next subscription begins when it begins: what passes meanwhile is no gap.
+                mode = MODES[held.strategy.descriptor.reliability]
+                held.mode = mode(topic, self.config.delivery)
                 self._forget_if_idle(topic)
                 return effects
             case OpenTopic(request, descriptor):
@@ -207,18 +212,20 @@ class Node:
         if topic is not None:
             return topic.strategy.receive(peer, batch, now)
         # It may have overtaken, on the data stream, the hand-over that explains it.
-        size = sum(orphan.size for _, orphan in self._orphans)
+        size = sum(orphan.size for _, orphan, _ in self._orphans)
         if len(self._orphans) >= ORPHANS or size > self.config.delivery.window:
             return [Notify(Dropped("unknown topic", batch.count))]
-        self._orphans.append((peer, batch))
+        self._orphans.append((peer, batch, now))
         if len(self._orphans) > 1:
             return []
         return [SetTimer(Timer("orphans"), ORPHAN_WAIT)]
 
-    def _drop_orphans(self) -> Effects:
-        lost = sum(batch.count for _, batch in self._orphans)
-        self._orphans.clear()
-        return [Notify(Dropped("unknown topic", lost))] if lost else []
+    def _drop_orphans(self, now: float) -> Effects:
+        lost = 0
+        while self._orphans and now - self._orphans[0][2] >= ORPHAN_WAIT / 2:
+            lost += self._orphans.popleft()[1].count
+        effects: Effects = [Notify(Dropped("unknown topic", lost))] if lost else []
+        return [*effects, SetTimer(Timer("orphans"), ORPHAN_WAIT)] if self._orphans else effects
 
     def _failed(self, peer: Peer, now: float) -> Effects:
         effects: Effects = []
@@ -273,9 +280,15 @@ class Node:
             case Register() | RootQuery():
                 if message.topic in self._topics:
                     return self._topics[message.topic].strategy.receive(peer, message, now)
+                owner = self.pastry.owner(message.descriptor.key) if self.pastry.active else None
+                if owner is not None and owner.id == self.me.id:  # routing would lose who asks
+                    return self._about(message.descriptor, message.topic, now, message, peer)
                 return [Route(message.descriptor.key, message)]
             case Handover():
                 return self._handed_over(peer, message, now)
+            case Skipped():
+                topic = self._topics.get(message.topic)
+                return topic.strategy.receive(peer, message, now) if topic is not None else []
         return [Notify(Dropped(f"unexpected {type(message).__name__}"))]
 
     def new_leafs(self, now: float) -> Effects:
@@ -306,7 +319,11 @@ class Node:
             return [Notify(Dropped("unknown strategy or reliability"))]
         if topic not in self._topics and len(self._topics) >= self.config.rendezvous.max_topics:
             return [Notify(Dropped("too many topics"))]
-        return self._open(descriptor, now).deliver(message, source, now)
+        new = topic not in self._topics
+        effects = self._open(descriptor, now).deliver(message, source, now)
+        if new:
+            self._forget_if_idle(topic)  # a question leaves nothing behind
+        return effects
 
     def _handed_over(self, peer: Peer, message: Handover, now: float) -> Effects:
         descriptor = message.descriptor
@@ -320,7 +337,7 @@ class Node:
         effects = strategy.receive(peer, message, now)
         mine = [pair for pair in self._orphans if pair[1].topic == descriptor.id]
         self._orphans = deque(pair for pair in self._orphans if pair[1].topic != descriptor.id)
-        for sender, batch in mine:
+        for sender, batch, _ in mine:
             effects += strategy.receive(sender, batch, now)
         return effects
 
@@ -350,6 +367,8 @@ class Node:
     def _forget_if_idle(self, topic: Id) -> None:
         if self._topics[topic].strategy.idle:
             del self._topics[topic]
+            if self._upcalls.get(topic) == Upcalls():
+                del self._upcalls[topic]
 
     def _resolve(self, effects: Effects, now: float) -> list[Effect]:
         done: list[Effect] = []

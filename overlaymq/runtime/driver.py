@@ -78,7 +78,7 @@ KEEP_EVERY = 2.0
 
 DRAIN_LOOK = 0.02
 """Seconds between two looks at what still waits: a guess."""
-_SUBSCRIPTION_EVENTS = (Ready, Missed, ParentLost, Repaired)
+_SUBSCRIPTION_EVENTS = (Ready, Missed, Lagged, ParentLost, Repaired)
 
 
 class Question:
@@ -387,8 +387,6 @@ class Driver:
             self._received_batch(peer, message)
         elif isinstance(message, Credit):
             self._credited(peer, message)
-        elif isinstance(message, Skipped):
-            self._tell(message.topic, Lagged(message.topic, message.messages))
         else:
             self.control_received += 1
             self.handle(Received(peer, message))

@@ -27,6 +27,8 @@ NOT_BUILT = ("ordered", "replicated")
 
 def split(topic: str, creator: str = "") -> tuple[str, str]:
     """Name and creator of a topic as written."""
+    if not isinstance(topic, str):
+        raise ConfigError(f"topic: expected a str, got {topic!r}")
     name, at, owner = topic.rpartition("@") if "@" in topic else (topic, "", creator)
     if at and creator and owner.lower() != creator.lower():
         raise ConfigError(

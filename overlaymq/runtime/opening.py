@@ -23,7 +23,7 @@ import trio
 from overlaymq import ids
 from overlaymq.config import Config, load
 from overlaymq.core.node import Node as CoreNode
-from overlaymq.errors import IdentityError, JoinFailed, LinkRefused
+from overlaymq.errors import ConfigError, IdentityError, JoinFailed, LinkRefused
 from overlaymq.events import Join, JoinRejected
 from overlaymq.identity import Identity
 from overlaymq.runtime.admin import admin_service
@@ -57,6 +57,8 @@ async def open_node(
     ``config`` is a Config, or the path of a TOML file. Keyword arguments override it, and environment
     variables (``OVERLAYMQ_NODE_LISTEN`` ...) override the file. Without seeds the node founds an overlay.
     """
+    if isinstance(seeds, str):
+        raise ConfigError(f"seeds: expected a list of addresses, got the str {seeds!r}")
     keywords: dict[str, Any] = {
         "listen": listen,
         "seeds": tuple(seeds) if seeds is not None else None,
@@ -104,9 +106,11 @@ async def run_node(config: Config, transport: Transport) -> AsyncIterator[Node]:
             await driver.drain(config.link.grace)  # only if the body was not cancelled
     finally:
         with trio.CancelScope(shield=True):
-            if driver is not None:
-                driver.stop()
-            await transport.aclose()
+            try:
+                if driver is not None:
+                    driver.stop()
+            finally:
+                await transport.aclose()
 
 
 def _core(me: Peer, config: Config) -> CoreNode:
@@ -207,11 +211,16 @@ async def _connect(
             answers[address] = await transport.connect(address)
         except LinkRefused as error:
             answers[address] = str(error)
+        except ConfigError as error:
+            malformed.append(error)
 
+    malformed: list[ConfigError] = []
     others = [address for address in seeds if address != me.address]
     async with trio.open_nursery() as nursery:
         for address in others:
             nursery.start_soon(connect, address)
+    if malformed:
+        raise ConfigError(f"seeds: {malformed[0]}")
     found = [peer for peer in answers.values() if not isinstance(peer, str)]
     failures = [(a, reason) for a, reason in answers.items() if isinstance(reason, str)]
     if me.address not in seeds:

@@ -14,7 +14,7 @@ of one run share its state, so they cost next to nothing.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import trio
 
@@ -109,6 +109,8 @@ class Receipt:
                 f"{stage!r} receipts need reliability='ordered' or 'replicated', which this version "
                 "does not offer; wait for 'sent'"
             )
+        if stage not in ("accepted", "sent"):
+            raise ValueError(f"stage: expected 'accepted' or 'sent', got {stage!r}")
         await trio.lowlevel.checkpoint()
         run = self._run
         if stage == "sent" and run.links is None and not run.error:
@@ -287,6 +289,8 @@ class Publisher:
             lone = run.opened_at - self._flushed_at > LONE
         seq = self._next
         self._next = seq + 1
+        if headers:
+            _check_headers(headers)
         if headers or run.headers is not None:
             run.headers = run.headers or [None] * len(run.payloads)
             run.headers.append(headers)
@@ -310,6 +314,8 @@ class Publisher:
                 f"{len(payload)} bytes; delivery.max_payload is {self._config.max_payload}: "
                 "raise it on every node, or send a reference instead"
             )
+        if headers:
+            _check_headers(headers)
         if self._run.payloads:
             self._flush()
         run = self._run
@@ -349,6 +355,12 @@ class Publisher:
         self._unsent[run.first, chunk] = OwnTransit(self, run, batch)
         self._outstanding += batch.size
         self._driver.handle(Publish(self.descriptor, batch))
+
+
+def _check_headers(headers: Mapping[Any, Any]) -> None:
+    for key, value in headers.items():
+        if not (isinstance(key, str) and isinstance(value, str)):
+            raise TypeError(f"headers are str to str, not {key!r}: {value!r}")
 
 
 def _as_bytes(payload: object) -> bytes:

@@ -84,6 +84,10 @@ class Subscription:
         self.topic = topic
         self.descriptor: Descriptor | None = None
         self.receive_own = receive_own
+        if since is not None and getattr(since, "count", 0) < 1:
+            raise ConfigError(
+                f"since: expected overlaymq.Last(n) with n of at least 1, got {since!r}"
+            )
         self.since = since.count if since else 0
         self._driver = driver
         self._find = find
@@ -177,6 +181,8 @@ class Subscription:
 
     def events(self) -> Events:
         """Iterate over what happened to this subscription: Missed, Lagged, ParentLost, Repaired ..."""
+        if self.descriptor is None:
+            self._check_open()
         return self._events
 
     def statistics(self) -> SubscriptionStatistics:

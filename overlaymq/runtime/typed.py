@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 import msgspec
 
+from overlaymq.errors import PayloadMalformed
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
@@ -154,5 +156,14 @@ class TypedSubscription(Generic[T]):
         return self
 
     async def __anext__(self) -> tuple[T, Message]:
-        message = await self.raw.__anext__()
-        return self._codec.decode(message.payload), message
+        return self._decoded(await self.raw.__anext__())
+
+    async def receive(self) -> tuple[T, Message]:
+        """The next value and its message; raises Closed after the subscription ends."""
+        return self._decoded(await self.raw.receive())
+
+    def _decoded(self, message: Message) -> tuple[T, Message]:
+        try:
+            return self._codec.decode(message.payload), message
+        except Exception as error:  # a codec may raise anything about a stranger's bytes
+            raise PayloadMalformed(message, error) from error

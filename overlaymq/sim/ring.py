@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from overlaymq.core.dissemination.base import Effects
     from overlaymq.core.pastry.overlay import PastryInput
     from overlaymq.messages import Message, Routed
-    from overlaymq.sim.engine import Host
     from overlaymq.sim.network import NetworkModel
 
 
@@ -184,11 +183,6 @@ class Ring:
             if claims != [self.owner(key, ids)]:
                 wrong.append(key)
         return wrong
-
-
-def host_of(ring: Ring, peer: Peer) -> Host:
-    """The host a peer runs on."""
-    return ring.simulation.hosts[peer.address]
 
 
 def midpoint(low: Id, high: Id) -> Id:

@@ -1,6 +1,7 @@
 """A process that hosts several nodes and answers questions on its standard input, one JSON line each.
 
-Run as ``python tests/live/host.py COUNT [SEED]``. It prints one line naming its nodes once all have joined,
+Run as ``python tests/live/host.py KEYS COUNT [SEED]``, KEYS being a folder for the nodes' keys, so that the
+same nodes return when it is started again. It prints one line naming its nodes once all have joined,
 then for each line ``{"node": i, "key": hex}`` the owner that node i finds, or for ``{"leaves": true}`` the
 leaf sets. It ends when its input ends.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import trio
@@ -30,14 +32,16 @@ async def answer(nodes: list[overlaymq.Node], question: dict[str, Any]) -> dict[
     return {"leaves": [node.neighbours() for node in nodes]}
 
 
-async def main(count: int, seeds: list[str]) -> None:
+async def main(keys: Path, count: int, seeds: list[str]) -> None:
     async with AsyncExitStack() as stack:
         nodes: list[overlaymq.Node] = []
-        for _ in range(count):
+        for number in range(count):
             near = seeds or [node.address for node in nodes[:1]]
             nodes.append(
                 await stack.enter_async_context(
-                    overlaymq.open_node(listen="127.0.0.1:0", seeds=near)
+                    overlaymq.open_node(
+                        listen="127.0.0.1:0", seeds=near, key_file=keys / f"{number}.key"
+                    )
                 )
             )
         say({"nodes": [{"id": node.id, "address": node.address} for node in nodes]})
@@ -47,4 +51,4 @@ async def main(count: int, seeds: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    trio.run(main, int(sys.argv[1]), sys.argv[2:])
+    trio.run(main, Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

@@ -22,9 +22,10 @@ NODES_EACH = 4
 class Host:
     """One process with its nodes."""
 
-    def __init__(self, seeds: list[str]) -> None:
+    def __init__(self, keys: Path, seeds: list[str]) -> None:
+        self.keys = keys
         self.process = subprocess.Popen(
-            [sys.executable, str(HOST), str(NODES_EACH), *seeds],
+            [sys.executable, str(HOST), str(keys), str(NODES_EACH), *seeds],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -33,6 +34,10 @@ class Host:
 
     def wait_joined(self) -> None:
         self.nodes = self._line()["nodes"]
+
+    @property
+    def nodes_ids(self) -> list[str]:
+        return [node["id"] for node in self.nodes]
 
     def ask(self, question: dict[str, Any]) -> dict[str, Any]:
         assert self.process.stdin is not None
@@ -80,16 +85,18 @@ def wrong_lookups(hosts: list[Host], count: int, dice: random.Random) -> int:
 
 @pytest.mark.live
 @pytest.mark.timeout(240)
-def test_32_nodes_in_8_processes_survive_kill_9(capsys: pytest.CaptureFixture[str]) -> None:
+def test_32_nodes_in_8_processes_survive_kill_9(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     dice = random.Random(7)
     hosts: list[Host] = []
     try:
         started = time.monotonic()
-        first = Host([])
+        first = Host(tmp_path / "0", [])
         hosts.append(first)
         first.wait_joined()
         seed = [first.nodes[0]["address"]]
-        hosts += [Host(seed) for _ in range(PROCESSES - 1)]
+        hosts += [Host(tmp_path / str(number), seed) for number in range(1, PROCESSES)]
         for host in hosts[1:]:
             host.wait_joined()
         joined = time.monotonic() - started
@@ -104,10 +111,11 @@ def test_32_nodes_in_8_processes_survive_kill_9(capsys: pytest.CaptureFixture[st
         healed = time.monotonic() - killed
         assert wrong_lookups(hosts, 1000, dice) == 0
 
-        back = [Host(seed) for _ in victims]
+        back = [Host(victim.keys, seed) for victim in victims]
         hosts += back
         for host in back:
             host.wait_joined()
+        assert [host.nodes_ids for host in back] == [victim.nodes_ids for victim in victims]
         assert wrong_lookups(hosts, 1000, dice) == 0
         with capsys.disabled():
             print(

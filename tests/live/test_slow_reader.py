@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+SIDE = 100  # messages on another topic that the stopped reader still reads
+
+
 def peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
@@ -36,6 +39,10 @@ async def reader(seed: str, reads: str) -> None:
         await bulk.wait_ready()
         print(json.dumps({"id": node.id}), flush=True)
         if reads == "late":
+            async with node.subscribe("side") as side:
+                for _ in range(SIDE):
+                    await side.receive()
+            print(json.dumps({"side": SIDE}), flush=True)
             await trio.to_thread.run_sync(sys.stdin.readline)
         taken = 0
         while True:
@@ -85,6 +92,15 @@ async def publish(node: overlaymq.Node, count: int, size: int) -> None:
         await node.publish("bulk", payload)
 
 
+async def side_topic_flows(node: overlaymq.Node, process: subprocess.Popen[str]) -> None:
+    """Another topic on the same link reaches a reader that has stopped reading the first."""
+    await node.wait_subscribers("side", 1)
+    for _ in range(SIDE):
+        await node.publish("side", b"x")
+    with trio.fail_after(10):
+        assert (await line(process))["side"] == SIDE
+
+
 @pytest.mark.live
 @pytest.mark.timeout(300)
 async def test_lossless_offers_a_gibibyte_in_bounded_memory(
@@ -103,6 +119,7 @@ async def test_lossless_offers_a_gibibyte_in_bounded_memory(
                 )  # time is the point: nothing more may happen while it is stopped
                 waiting = peak_mib() - before
                 pings = sorted([await node.ping(stopped_id) for _ in range(50)])
+                await side_topic_flows(node, stopped)
                 go_on(stopped)
             result = await line(stopped)
         grown = peak_mib() - before
@@ -132,6 +149,7 @@ async def test_patient_goes_on_and_tells_the_slow_one(capsys: pytest.CaptureFixt
             await publish(node, count, 64 * 1024)
             seconds = time.monotonic() - begun
             fast_result = await line(fast)
+            await side_topic_flows(node, slow)
             go_on(slow)
             slow_result = await line(slow)
         with capsys.disabled():

@@ -515,6 +515,7 @@ async def test_tasks_that_share_a_subscription_share_its_messages(seed: int) -> 
 @given(st.integers(1, 20), st.lists(st.sampled_from(["missed", "lagged"]), max_size=60))
 def test_events_are_bounded_and_lagged_ones_joined(limit: int, kinds: list[str]) -> None:
     made = Subscription(cast("Driver", Stand()), "prices", find, DeliveryConfig(event_buffer=limit))
+    made.descriptor = TOPIC
     twin: list[Missed | Lagged] = []
     gone = 0
     for number, kind in enumerate(kinds):

@@ -530,3 +530,52 @@ async def test_a_cancelled_publish_has_published_nothing_and_others_arrive(seed:
                 nursery.cancel_scope.cancel()
             assert 0 < len(accepted) < 300
             assert got == accepted
+
+
+async def test_a_payload_the_codec_cannot_read_is_named_and_the_next_one_arrives() -> None:
+    async with network(2) as nodes:
+        topic: overlaymq.Topic[object] = nodes[0].topic("t", "json")
+        async with topic.subscribe() as values:
+            await values.wait_ready()
+            await nodes[1].publish("t", b"not json")
+            await nodes[1].publish("t", b"[1]")
+            with pytest.raises(overlaymq.PayloadMalformed) as caught:
+                await values.receive()
+            assert isinstance(caught.value.message, overlaymq.Message)
+            assert caught.value.message.payload == b"not json"
+            assert (await values.receive())[0] == [1]
+
+
+async def test_mistakes_are_told_at_once_and_leave_the_node_alone() -> None:
+    async with network(1) as nodes:
+        node = nodes[0]
+        await node.publish("t", b"known")
+        with pytest.raises(TypeError, match="headers are str to str"):
+            await node.publish("t", b"x", headers={"a": 1})  # type: ignore[dict-item]
+        with pytest.raises(TypeError, match="bytes, not str"):
+            await node.publish("t", "x")  # type: ignore[arg-type]
+        with pytest.raises(overlaymq.ConfigError, match="expected a str"):
+            await node.publish(b"t", b"x")  # type: ignore[arg-type]
+        with pytest.raises(overlaymq.ConfigError, match="Last"):
+            node.subscribe("t", since=10)  # type: ignore[arg-type]
+        with pytest.raises(overlaymq.Closed, match="async with"):
+            node.subscribe("t").events()
+        receipt = await node.publish("t", b"still here")
+        with pytest.raises(ValueError, match="stage"):
+            await receipt.wait("foo")  # type: ignore[arg-type]
+        assert await receipt.wait("sent") == 0
+
+
+async def test_a_skip_on_the_way_to_the_root_is_told_to_every_member() -> None:
+    async with network(3, SMALL) as nodes:
+        publisher, root, member_node = nodes
+        await root.create("t", flow="lossy", root="creator")
+        async with root.subscribe("t", buffer=5) as own, member_node.subscribe("t") as member:
+            await own.wait_ready()
+            await member.wait_ready()
+            for _ in range(2000):
+                await publisher.publish("t", bytes(200))
+            with trio.fail_after(5):
+                while member.statistics().delivered + member.statistics().skipped_upstream < 2000:
+                    await publisher.publish("t", b"more")
+                    await trio.lowlevel.checkpoint()

@@ -22,6 +22,7 @@ from overlaymq.core.reliability.history import History
 from overlaymq.events import (
     Deliver,
     Dropped,
+    Lagged,
     Members,
     Notify,
     ParentLost,
@@ -39,6 +40,7 @@ from overlaymq.messages import (
     Registered,
     RootIs,
     RootQuery,
+    Skipped,
     Unregister,
 )
 
@@ -93,7 +95,10 @@ class Direct(Rooted):
                 # A refresh sent to a root that is no longer one goes on by the key.
                 if self._is_root:
                     return self.deliver(message, peer, now)
-                return [Route(self.descriptor.key, message)]
+                onward: Effects = [Route(self.descriptor.key, message)]
+                if self._root is not None and isinstance(message, RootQuery):
+                    onward.append(Send(peer, self._root_is(self._root)))
+                return onward
             case Registered():
                 return self._registered(peer)
             case RootIs():
@@ -102,6 +107,8 @@ class Direct(Rooted):
                 self._forget(peer.id)
             case Handover():
                 return self._take_over(message, now)
+            case Skipped():
+                return self._skipped(peer, message)
         return []
 
     def deliver(self, message: Message, source: Peer, now: float) -> Effects:
@@ -249,6 +256,18 @@ class Direct(Rooted):
         return effects + self._flush(now)
 
     # --- batches ---
+
+    def _skipped(self, peer: Peer, skipped: Skipped) -> Effects:
+        """Upstream dropped a share: a publisher found this root too slow, or the root this member."""
+        fed_by = self._fed_by
+        if not self._is_root and (fed_by is None or fed_by.id != peer.id):
+            return [Notify(Dropped("skip announced by a stranger"))]
+        others = self._members.items() if self._is_root else ()
+        not_to = (peer.id, self.around.me.id)
+        effects: Effects = [Send(one, skipped) for id_, one in others if id_ not in not_to]
+        if self._subscribed:
+            effects.append(Notify(Lagged(skipped.topic, skipped.messages)))
+        return effects
 
     def _receive_batch(self, peer: Peer, batch: Batch, now: float) -> Effects:
         if batch.root_sequence:

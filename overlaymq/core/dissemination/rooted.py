@@ -83,7 +83,12 @@ class Rooted(Strategy):
         return [Notify(Sent(batch.topic, batch.first, batch.count, links, batch.chunk, dropped))]
 
     def _hold(self, batch: Batch) -> Effects:
-        if self._waiting_size + batch.size > 2 * self.around.delivery.window:
+        limit = 2 * self.around.delivery.window
+        if batch.chunks > 1 and batch.origin == self.around.me.id:
+            limit += (
+                self.around.delivery.max_payload
+            )  # a publisher waits only after a whole message
+        if self._waiting_size + batch.size > limit:
             return [Notify(Dropped("no root", batch.count)), *self._sent(batch, 0, "no root")]
         self._waiting.append(batch)
         self._waiting_size += batch.size
