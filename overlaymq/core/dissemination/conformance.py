@@ -1,328 +1,41 @@
 """The strategy contract as a suite: what base.py promises, tried on an implementation.
 
-``check_strategy(make, random)`` runs every check, each on a bench of its own; a strategy passes when none
-raises. ``CHECKS`` names them, for test runners that want to run them one by one.
-
-The ``Bench`` is a ring without Pastry: the owner of the key is the closest live node, the few closest know
-it, a routed message ends there. Messages between two nodes keep their order on each of two lanes, control
-and data, and the random source picks the lane that goes next, so batches overtake the news about them as
-they do on real links. Timers fire when a check lets time pass. The bench judges every ``Deliver`` as it
-comes: to a member, once per batch.
+``check_strategy(make, random)`` runs every check, each on a bench of its own (``conformance_bench``); a
+strategy passes when none raises. ``CHECKS`` names them, for test runners that want to run them one by one.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections import Counter, deque
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from overlaymq import ids
 from overlaymq.config import DeliveryConfig, RendezvousConfig
-from overlaymq.core.dissemination.base import Surroundings
-from overlaymq.core.reliability.upcalls import Upcalls, contained
+from overlaymq.core.dissemination.conformance_bench import (
+    TOPIC,
+    Bench,
+    expect,
+    heard,
+)
+from overlaymq.core.reliability.upcalls import Upcalls
 from overlaymq.events import (
-    Deliver,
     Dropped,
     Members,
-    Notify,
     ParentLost,
     Ready,
     Repaired,
-    Route,
-    Send,
     Sent,
-    SetTimer,
 )
-from overlaymq.messages import Batch, Descriptor, Handover, Peer, Register, RootQuery
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from overlaymq.core.dissemination.base import Effects, Strategy
-    from overlaymq.events import Event, Timer
+    from overlaymq.core.dissemination.base import Strategy, Surroundings
     from overlaymq.ids import Id
-    from overlaymq.messages import Message
+    from overlaymq.messages import Batch, Descriptor, Peer
 
     Make: TypeAlias = Callable[[Descriptor, Surroundings], Strategy]
-
-NEAR = 4
-"""How many nodes around the key know its owner without routing."""
-PATIENCE = 10_000
-"""Messages that one settling may take: far above what any needs."""
-
-TOPIC = ids.topic_id("conformance")
-
-
-def expect(holds: bool, what: str) -> None:
-    """Raise with a sentence that says what the strategy broke."""
-    if not holds:
-        raise AssertionError(what)
-
-
-class _Seat:
-    """One node of the bench."""
-
-    def __init__(self, peer: Peer) -> None:
-        self.peer = peer
-        self.strategy: Strategy | None = None
-        self.owner: Peer | None = None
-        self.upcalls = Upcalls()
-        self.member = False
-        self.published = 0
-        self.got: Counter[tuple[Id, int]] = Counter()
-        self.batches: list[Batch] = []
-        self.events: list[Event] = []
-        self.orphans: list[tuple[Peer, Batch]] = []
-
-
-class Bench:
-    """A ring of nodes that run one strategy on one topic."""
-
-    def __init__(
-        self,
-        make: Make,
-        random: Random,
-        size: int = 10,
-        rendezvous: RendezvousConfig | None = None,
-        delivery: DeliveryConfig | None = None,
-        name: str = "direct",
-    ) -> None:
-        self.now = 0.0
-        self.random = random
-        self.routing = True
-        self.rendezvous = rendezvous or RendezvousConfig()
-        self.delivery = delivery or DeliveryConfig()
-        self.seats: dict[Id, _Seat] = {}
-        self.dead: dict[Id, Peer] = {}
-        self.upcall_errors: list[str] = []
-        self._make = make
-        self._descriptor = Descriptor(
-            TOPIC, "conformance", "", TOPIC, name, "best_effort", "lossless"
-        )
-        self._lanes: dict[tuple[Id, Id, bool], deque[Message | Route]] = {}
-        self._timers: list[tuple[float, int, Id, Timer]] = []
-        self._count = 0
-        for number in range(size):
-            peer = Peer(ids.hashed(b"node", bytes([number])), f"bench:{number}")
-            self.seats[peer.id] = _Seat(peer)
-
-    # --- who is there ---
-
-    def by_closeness(self) -> list[_Seat]:
-        """The live nodes, the owner of the key first."""
-        return sorted(self.seats.values(), key=lambda seat: ids.rank(TOPIC, seat.peer.id))
-
-    @property
-    def owner(self) -> _Seat:
-        """The node at the key."""
-        return self.by_closeness()[0]
-
-    @property
-    def far(self) -> list[_Seat]:
-        """The nodes that must route to learn who the owner is."""
-        return self.by_closeness()[NEAR:]
-
-    @property
-    def members(self) -> list[_Seat]:
-        """The live members."""
-        return [seat for seat in self.by_closeness() if seat.member]
-
-    def kill(self, seat: _Seat) -> None:
-        """A node dies, and everyone whose link it was is told."""
-        self.vanish(seat)
-        for other in self.by_closeness():
-            self._failed(other, seat.peer)
-        self.tell_owner()
-
-    def vanish(self, seat: _Seat) -> None:
-        """A node dies and nobody is told."""
-        del self.seats[seat.peer.id]
-        self.dead[seat.peer.id] = seat.peer
-        for lane in [lane for lane in self._lanes if seat.peer.id in lane[:2]]:
-            del self._lanes[lane]
-
-    def arrive_closer(self) -> _Seat:
-        """A node appears that is closer to the key than the owner."""
-        self._count += 1  # an id that was never used before
-        away = ids.distance(TOPIC, self.owner.peer.id) // 2 - self._count
-        peer = Peer(ids.Id((TOPIC + away) % ids.RING), f"bench:closer {away}")
-        seat = self.seats[peer.id] = _Seat(peer)
-        self.tell_owner()
-        return seat
-
-    # --- what a node's application does ---
-
-    def subscribe(self, *seats: _Seat, last: int = 0) -> None:
-        """These nodes become members."""
-        for seat in seats:
-            seat.member = True
-            self._perform(seat, self._strategy(seat).subscribe(last, self.now))
-
-    def unsubscribe(self, *seats: _Seat) -> None:
-        """These nodes stop being members."""
-        for seat in seats:
-            seat.member = False
-            if seat.strategy is not None:
-                self._perform(seat, seat.strategy.unsubscribe(self.now))
-                self._forget_if_idle(seat)
-
-    def publish(self, seat: _Seat, count: int = 1) -> tuple[Id, int]:
-        """A node publishes a batch; the batch's name."""
-        batch = Batch(TOPIC, seat.peer.id, 1, seat.published, count, b"")
-        seat.published += count
-        self._perform(seat, self._strategy(seat).publish(batch, self.now))
-        return batch.origin, batch.first
-
-    def count_members(self, seat: _Seat) -> None:
-        """A node asks how many members there are."""
-        self._perform(seat, self._strategy(seat).count_members(self.now))
-
-    def set_upcalls(self, seat: _Seat, upcalls: Upcalls) -> None:
-        """Before the node has to do with the topic; what they raise is contained, as in a node."""
-        seat.upcalls = contained(upcalls, self.upcall_errors)
-
-    # --- time ---
-
-    def settle(self) -> None:
-        """Deliver messages until there are none."""
-        for _ in range(PATIENCE):
-            lanes = [lane for lane in sorted(self._lanes) if self._lanes[lane]]
-            if not lanes:
-                return
-            self._step(self.random.choice(lanes))
-        raise AssertionError(f"messages do not end: {PATIENCE} and more")
-
-    def step(self, most: int) -> None:
-        """Deliver a few messages and leave the rest under way."""
-        for _ in range(self.random.randrange(most)):
-            lanes = [lane for lane in sorted(self._lanes) if self._lanes[lane]]
-            if lanes:
-                self._step(self.random.choice(lanes))
-
-    def wait(self, seconds: float) -> None:
-        """Let time pass: timers fire, messages arrive."""
-        until = self.now + seconds
-        self.settle()
-        while self._timers and self._timers[0][0] <= until:
-            self.now, _, id_, timer = heapq.heappop(self._timers)
-            seat = self.seats.get(id_)
-            if seat is not None and seat.strategy is not None:
-                self._perform(seat, seat.strategy.fired(timer, self.now))
-                self._forget_if_idle(seat)
-            self.settle()
-        self.now = until
-
-    def wait_refreshed(self) -> None:
-        """Long enough for every soft state to be refreshed twice."""
-        self.wait(2 * self.rendezvous.refresh_every + self.rendezvous.answer_timeout)
-
-    # --- what the node around a strategy does ---
-
-    def _strategy(self, seat: _Seat) -> Strategy:
-        if seat.strategy is None:
-            around = Surroundings(
-                seat.peer, self.random, self.rendezvous, self.delivery, seat.upcalls
-            )
-            seat.strategy = self._make(self._descriptor, around)
-            seat.owner = None
-            self._check_owner(seat)
-        return seat.strategy
-
-    def _check_owner(self, seat: _Seat) -> None:
-        near = self.by_closeness()[:NEAR]
-        if seat.strategy is None or seat not in near or seat.owner == near[0].peer:
-            return
-        seat.owner = near[0].peer
-        self._perform(seat, seat.strategy.root_changed(seat.owner, self.now))
-
-    def tell_owner(self) -> None:
-        """Those near the key learn who owns it now."""
-        for seat in self.by_closeness():
-            self._check_owner(seat)
-
-    def _failed(self, seat: _Seat, peer: Peer) -> None:
-        strategy = seat.strategy
-        if strategy is not None and any(kept.id == peer.id for kept in strategy.kept):
-            self._perform(seat, strategy.failed(peer, self.now))
-
-    def _forget_if_idle(self, seat: _Seat) -> None:
-        if seat.strategy is not None and seat.strategy.idle:
-            expect(not seat.member, "idle although this node is a member")
-            seat.strategy = None
-
-    def _perform(self, seat: _Seat, effects: Effects) -> None:
-        for effect in effects:
-            match effect:
-                case Deliver(batch):
-                    self._deliver(seat, batch)
-                case Notify(event):
-                    seat.events.append(event)
-                case SetTimer(timer, delay):
-                    expect(timer.subject == TOPIC, "a strategy's timer names its topic")
-                    self._count += 1
-                    due = self.now + delay
-                    heapq.heappush(self._timers, (due, self._count, seat.peer.id, timer))
-                case Send(peer, message):
-                    self._send(seat, peer, message)
-                case Route():
-                    if self.routing:
-                        self._put(seat.peer.id, self.owner.peer.id, effect)
-                case _:
-                    raise AssertionError(f"not for a strategy: {effect}")
-
-    def _deliver(self, seat: _Seat, batch: Batch) -> None:
-        name = (batch.origin, batch.first)
-        expect(seat.member, "delivered to a node that is no member")
-        expect(not seat.got[name], f"batch {name} was delivered twice")
-        seat.got[name] += 1
-        seat.batches.append(batch)
-
-    def _send(self, seat: _Seat, peer: Peer, message: Message) -> None:
-        if peer.id == seat.peer.id:
-            self._receive(seat, seat.peer, message)
-        elif peer.id in self.seats:
-            self._put(seat.peer.id, peer.id, message)
-        else:
-            self._failed(seat, peer)
-
-    def _put(self, source: Id, target: Id, what: Message | Route) -> None:
-        lane = (source, target, isinstance(what, Batch))
-        self._lanes.setdefault(lane, deque()).append(what)
-
-    def _step(self, lane: tuple[Id, Id, bool]) -> None:
-        what = self._lanes[lane].popleft()
-        source, target = (self.seats[id_] for id_ in lane[:2])
-        if not isinstance(what, Route):
-            self._receive(target, source.peer, what)
-        elif target is not self.owner:  # the ring has changed under way
-            self._put(source.peer.id, self.owner.peer.id, what)
-        else:
-            strategy = self._strategy(target)
-            self._perform(target, strategy.deliver(what.message, source.peer, self.now))
-
-    def _receive(self, seat: _Seat, peer: Peer, message: Message) -> None:
-        if isinstance(message, Handover) or (
-            isinstance(message, Register | RootQuery) and seat is self.owner
-        ):
-            self._strategy(seat)
-        if seat.strategy is not None:
-            self._perform(seat, seat.strategy.receive(peer, message, self.now))
-        elif isinstance(message, Batch):
-            seat.orphans.append((peer, message))
-        elif isinstance(message, Register | RootQuery):
-            self._perform(seat, [Route(TOPIC, message)])
-        while seat.strategy is not None and seat.orphans:
-            self._perform(seat, seat.strategy.receive(*seat.orphans.pop(0), self.now))
-
-
-# --- the checks ---
-
-
-def _heard(seat: _Seat, kind: type) -> list[Event]:
-    return [event for event in seat.events if isinstance(event, kind)]
 
 
 def _expect_all_get(bench: Bench, published: list[tuple[Id, int]]) -> None:
@@ -364,7 +77,7 @@ def ready_is_announced_once(make: Make, random: Random) -> None:
     bench.wait(1)
     bench.wait_refreshed()
     for seat in bench.by_closeness():
-        expect(len(_heard(seat, Ready)) == seat.member, "Ready: once at each member")
+        expect(len(heard(seat, Ready)) == seat.member, "Ready: once at each member")
 
 
 def what_follows_ready_arrives(make: Make, random: Random) -> None:
@@ -374,7 +87,7 @@ def what_follows_ready_arrives(make: Make, random: Random) -> None:
     for seat in bench.far[1:]:
         bench.subscribe(seat)
         bench.settle()
-        expect(bool(_heard(seat, Ready)), "Ready comes without a timer when nothing fails")
+        expect(bool(heard(seat, Ready)), "Ready comes without a timer when nothing fails")
         name = bench.publish(publisher)
         bench.wait(1)
         _expect_all_get(bench, [name])
@@ -422,11 +135,11 @@ def publishing_before_the_root_is_known_is_held(make: Make, random: Random) -> N
     bench.routing = False
     published = [bench.publish(bench.far[0]) for _ in range(5)]
     bench.wait(3 * bench.rendezvous.answer_timeout)
-    expect(not _heard(bench.far[0], Sent), "Sent although the root cannot be found")
+    expect(not heard(bench.far[0], Sent), "Sent although the root cannot be found")
     bench.routing = True
     bench.wait(2 * bench.rendezvous.answer_timeout)
     _expect_all_get(bench, published)
-    expect(len(_heard(bench.far[0], Sent)) == 5, "Sent for each batch that was held")
+    expect(len(heard(bench.far[0], Sent)) == 5, "Sent for each batch that was held")
     for seat in bench.members:
         mine = [batch.first for batch in seat.batches]
         expect(mine == sorted(mine), "what was held goes out in order")
@@ -446,7 +159,7 @@ def what_is_held_is_bounded(make: Make, random: Random) -> None:
     got = sum(bench.far[1].got.values())
     expect(dropped > 900, "at most a few windows are held")
     expect(got + dropped == len(published), "what was not delivered was counted")
-    expect(len(_heard(bench.far[0], Sent)) == len(published), "each receipt is settled")
+    expect(len(heard(bench.far[0], Sent)) == len(published), "each receipt is settled")
 
 
 def a_failed_root_is_replaced(make: Make, random: Random) -> None:
@@ -468,8 +181,8 @@ def a_failed_root_is_replaced(make: Make, random: Random) -> None:
         for seat in bench.members:
             lost = [one for one in seat.events if isinstance(one, ParentLost)]
             expect([one.peer for one in lost] == [failed.peer], "ParentLost: once, naming the peer")
-            expect(len(_heard(seat, Repaired)) == 1, "Repaired: once")
-            expect(len(_heard(seat, Ready)) == 1, "Ready again after a repair")
+            expect(len(heard(seat, Repaired)) == 1, "Repaired: once")
+            expect(len(heard(seat, Ready)) == 1, "Ready again after a repair")
         expect(faults == [failed.peer] * len(bench.members), "on_fault before each repair")
         _expect_works(bench)
 
@@ -556,13 +269,13 @@ def on_forward_changes_or_stops(make: Make, random: Random) -> None:
         expect([batch.first for batch in got] == [0, 2], "a stopped batch reaches nobody")
         expect(all(batch.body == b"changed" for batch in got), "a changed batch reaches all")
     expect([batch.first for batch in seen] == [0, 1, 2], "on_forward sees each batch once")
-    expect(len(_heard(publisher, Sent)) == len(names), "Sent for a stopped batch too")
+    expect(len(heard(publisher, Sent)) == len(names), "Sent for a stopped batch too")
     bench.publish(bench.owner)
     stopped = bench.publish(bench.owner)
     bench.wait(1)
     others = [seat for seat in bench.members if seat is not bench.owner]
     expect(not any(seat.got[stopped] for seat in others), "the root's own batches are seen as well")
-    expect(len(_heard(bench.owner, Sent)) == 2, "Sent at the root for a stopped batch too")
+    expect(len(heard(bench.owner, Sent)) == 2, "Sent at the root for a stopped batch too")
 
 
 def on_join_is_told_each_member_once(make: Make, random: Random) -> None:
@@ -623,7 +336,7 @@ def tables_are_bounded(make: Make, random: Random) -> None:
     for seat in bench.by_closeness():
         kept = len(seat.strategy.kept) if seat.strategy is not None else 0
         expect(kept <= 3 + 1, "at most max_members, and the way to the root")
-    dropped = [one for seat in bench.by_closeness() for one in _heard(seat, Dropped)]
+    dropped = [one for seat in bench.by_closeness() for one in heard(seat, Dropped)]
     expect(bool(dropped), "a member that was turned away is counted")
     _publish_from_all(bench)
     bench.settle()
