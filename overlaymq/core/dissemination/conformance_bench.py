@@ -1,9 +1,9 @@
 """The bench that strategies are tried on: a ring without Pastry.
 
 The owner of the key is the closest live node, the few closest know it, a routed message ends there.
-Messages between two nodes keep their order on each of two lanes, control and data, and the random source picks
-the lane that goes next, so batches overtake the news about them as they do on real links. Timers fire when a
-check lets time pass. The bench judges every ``Deliver`` as it comes: to a member, once per batch.
+Messages between two nodes keep their order on each of two lanes, control and data, and the random source
+picks the lane that goes next, so batches overtake the news about them as they do on real links. Timers fire
+when a check lets time pass. The bench judges every ``Deliver`` as it comes: to a member, once per batch.
 """
 
 from __future__ import annotations
