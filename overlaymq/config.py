@@ -318,7 +318,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _overlay_environment(values: dict[str, Any], environment: Mapping[str, str]) -> None:
-    sections = {name for name in Config.__struct_fields__ if name != "topics"}
+    parts = {name: type(getattr(Config(), name)) for name in Config.__struct_fields__}
+    sections = {name: part.__struct_fields__ for name, part in parts.items() if name != "topics"}
     for variable in sorted(environment):
         if not variable.startswith("OVERLAYMQ_"):
             continue
@@ -326,6 +327,10 @@ def _overlay_environment(values: dict[str, Any], environment: Mapping[str, str])
         if section not in sections or not key:
             known = ", ".join(f"OVERLAYMQ_{name.upper()}_<KEY>" for name in sorted(sections))
             raise ConfigError(f"{variable}: not a setting; expected one of {known}")
+        if key not in sections[section]:
+            raise ConfigError(
+                f"{variable}: [{section}] has no {key!r}; expected one of {', '.join(sections[section])}"
+            )
         text = environment[variable]
         seeds = (seed.strip() for seed in text.split(","))
         value: Any = tuple(filter(None, seeds)) if key == "seeds" else text

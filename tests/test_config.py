@@ -85,7 +85,7 @@ def test_an_error_says_where_the_value_came_from(tmp_path: Path) -> None:
     wrong = {"OVERLAYMQ_PASTRY_LEAF_SET_SIZE": "x"}
     with pytest.raises(ConfigError, match=r"^environment: pastry\.leaf_set_size"):
         load(good, wrong)
-    with pytest.raises(ConfigError, match=r"^environment: pastry: .*`nope`"):
+    with pytest.raises(ConfigError, match=r"^OVERLAYMQ_PASTRY_NOPE: .*'nope'.*leaf_set_size"):
         load(good, {"OVERLAYMQ_PASTRY_NOPE": "x"})
     with pytest.raises(ConfigError, match=r"^arguments: node: .*`nope`"):
         load(good, nope=1)
