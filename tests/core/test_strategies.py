@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from overlaymq.core.dissemination.conformance import CHECKS, Bench
+from overlaymq.core.dissemination.conformance import CHECKS
+from overlaymq.core.dissemination.conformance_bench import Bench
 from overlaymq.core.node import STRATEGIES
 from overlaymq.messages import RootIs
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import socket
 from typing import TYPE_CHECKING
 
@@ -46,8 +45,6 @@ def rig(request: pytest.FixtureRequest) -> Iterator[Rig]:
     if request.param == "memory":
         yield MemoryRig()
         return
-    if importlib.util.find_spec("overlaymq.transport.grpc") is None:
-        pytest.skip("the gRPC transport is not there yet")
     made = GrpcRig()
     yield made
     made.close()
