@@ -6,10 +6,11 @@ transport starts a new one. gRPC objects are made and used on this thread only.
 A busy trio thread starves this one of the GIL: a thread that wants the GIL gets it only when the
 holder lets go, and every system call of this thread loses it again, each time for a switch interval.
 A trio loop that always has something to run lets go only for moments. So an Instrument in the trio run
-watches this thread's turns. Where it has had too few while trio was busy, trio gives it a *window*: it
-naps until this thread waits for the network again, takes what has arrived at once (through trio's
-entry queue it would wait behind another slice of computing), and, if something was sent, stays a
-moment longer for the answer. A window is bounded by a share of the time since the last one.
+watches this thread's turns. Where it has had too few while trio was busy, or a control message was just
+handed over, trio gives it a *window*: it naps until this thread waits for the network again, takes what has
+arrived at once (through trio's entry queue it would wait behind another slice of computing), and, if
+something was sent, stays a moment longer for the answer. Windows are paid from a budget that grows with
+busy time, so a question asked right after one window still gets another.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class IoThread:
         _keep_freed_memory()
         self.pid = os.getpid()
         self.pending = False
+        self.asked = False  # a control message was handed over: its answer may be near
         self.users = 0
         self._ended: list[Callable[[], None]] = []
         self.turns = 0  # how often the loop has gone to look for I/O
@@ -193,10 +195,11 @@ def check_process(pid: int) -> None:
 CHECK_EVERY = 0.001
 """How often a busy trio run looks after the I/O thread: a guess well below the switch interval."""
 SHARE = 0.5
-"""The part of a busy trio run's time that it gives up at most, and only while something is on its way."""
+"""How fast the budget grows: the part of a busy trio run's time that windows may take. They end early when
+nothing is on its way."""
 LONGEST = 0.003
-"""And the longest time at once. With slices of 5 ms, round trips to a busy node had p99 below 8.1 ms in four
-runs of four; with 0.4 and 2 ms in two of three (benchmarks/busy_application.py)."""
+"""The most the budget holds, so the longest window. Measured with slices of 5 ms, six runs: round trips to the
+busy node p99 8.2-8.4 ms, from it 6.8-7.2 ms (benchmarks/busy_application.py)."""
 NAP = 0.00002
 """The kernel makes about 80 us of it: long enough for the other thread to take the GIL."""
 
@@ -209,20 +212,24 @@ class HandoverInstrument(trio.abc.Instrument):
         self.takers: list[Callable[[], None]] = []  # of the transports' mailboxes
         self._looked = time.perf_counter()
         self._turns = 0
+        self._budget = LONGEST
 
     def before_io_wait(self, timeout: float) -> None:
         """Called by trio once per scheduling round."""
         if timeout > 0:
             return  # trio has nothing to run and lets go of the GIL by itself
+        thread = self.thread
         now = time.perf_counter()
         elapsed = now - self._looked
-        if elapsed < CHECK_EVERY:
+        asked, thread.asked = thread.asked, False
+        if elapsed < CHECK_EVERY and not asked:
             return
-        thread = self.thread
         turns, self._turns = thread.turns - self._turns, thread.turns
         self._looked = now
-        if turns * CHECK_EVERY < elapsed:  # it may be starved, or have nothing to do
-            self._let_work(now + min(max(elapsed * SHARE, 2 * NAP), LONGEST))
+        self._budget = min(self._budget + elapsed * SHARE, LONGEST)
+        if asked or turns * CHECK_EVERY < elapsed:  # it may be starved, or have nothing to do
+            self._let_work(now + max(self._budget, 2 * NAP), asked or thread.pending)
+            self._budget = max(0.0, self._budget - (self._looked - now))
 
     def after_io_wait(self, timeout: float) -> None:
         """Called by trio when the wait is over: an idle wait gave the I/O thread all it needed."""
@@ -230,9 +237,9 @@ class HandoverInstrument(trio.abc.Instrument):
             self._looked = time.perf_counter()
             self._turns = self.thread.turns
 
-    def _let_work(self, until: float) -> None:
+    def _let_work(self, until: float, expecting: bool) -> None:
+        """Until the thread waits for the network and no answer is expected, or the time is up."""
         thread = self.thread
-        expecting = thread.pending
         while True:
             time.sleep(NAP)  # first: whether the thread wants the GIL cannot be seen
             for take in self.takers:
@@ -242,6 +249,7 @@ class HandoverInstrument(trio.abc.Instrument):
             quiet = thread.waits and not thread.pending and not expecting
             if quiet or now >= until:
                 self._looked = now
+                thread.asked = False
                 return
 
 

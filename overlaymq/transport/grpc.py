@@ -151,6 +151,7 @@ class GrpcTransport(Transport):
             lane.kill = "the control queue is full"
         else:
             lane.control.append(part)
+            self._io.asked = True
             lane.control_handed += size
         self._schedule(lane)
 
