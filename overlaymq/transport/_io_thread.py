@@ -198,8 +198,8 @@ SHARE = 0.5
 """How fast the budget grows: the part of a busy trio run's time that windows may take. They end early when
 nothing is on its way."""
 LONGEST = 0.003
-"""The most the budget holds, so the longest window. Measured with slices of 5 ms, six runs: round trips to the
-busy node p99 8.2-8.4 ms, from it 6.8-7.2 ms (benchmarks/busy_application.py)."""
+"""The most the budget holds, so the longest window. Measured with slices of 5 ms, six runs: round trips to
+the busy node p99 8.2-8.4 ms, from it 6.8-7.2 ms (benchmarks/busy_application.py)."""
 NAP = 0.00002
 """The kernel makes about 80 us of it: long enough for the other thread to take the GIL."""
 
