@@ -288,7 +288,7 @@ class Flow:
     # --- links ---
 
     def reset(self, peer: Peer, now: float) -> list[Sendable]:
-        """A fresh link: both sides count from zero; what waited may go."""
+        """A fresh link, where there was none since ``drop``: both sides count from zero."""
         self._incoming.pop(peer.id, None)
         ready: list[Sendable] = []
         for key in [key for key in self._outgoing if key[0] == peer.id]:

@@ -51,6 +51,7 @@ class Line:
 class CreditMachine(RuleBasedStateMachine):
     @initialize(modes=st.tuples(*[st.sampled_from(MODES)] * len(TOPICS)))
     def start(self, modes: tuple[str, ...]) -> None:
+        self.linkless: set[Id] = set()  # peers whose link broke and is not there again
         self.now = 0.1
         self.modes = dict(zip(TOPICS, modes, strict=True))
         self.sender = Flow(WINDOW, PATIENCE)
@@ -100,7 +101,7 @@ class CreditMachine(RuleBasedStateMachine):
 
     @rule(peer=st.sampled_from(PEERS))
     def arrive(self, peer: Peer) -> None:
-        if not self.wire[peer.id]:
+        if not self.wire[peer.id] or peer.id in self.linkless:
             return
         one = self.wire[peer.id].popleft()
         if isinstance(one, Batch):
@@ -157,17 +158,16 @@ class CreditMachine(RuleBasedStateMachine):
 
     @rule(peer=st.sampled_from(PEERS))
     def reopen(self, peer: Peer) -> None:
-        """The link breaks and is there again: what was on it is lost, what waited goes."""
-        self.wire[peer.id].clear()
-        self.credits[peer.id].clear()
-        for topic in TOPICS:
-            line = self.lines[peer.id, topic]
-            line.unacknowledged = line.acknowledged = 0
-        self.receivers[peer.id].reset(SENDER, self.now)
-        self.put(peer, self.sender.reset(peer, self.now))
+        """A new link opens where there was none: what was sent while it was dialled goes on it."""
+        if peer.id in self.linkless:
+            self.linkless.discard(peer.id)
+            self.receivers[peer.id].reset(SENDER, self.now)
+            self.put(peer, self.sender.reset(peer, self.now))
 
     @rule(peer=st.sampled_from(PEERS))
     def drop(self, peer: Peer) -> None:
+        """The link breaks: what was on it or waited for it is lost."""
+        self.linkless.add(peer.id)
         self.wire[peer.id].clear()
         self.credits[peer.id].clear()
         waiting = self.sender.skipped
@@ -218,6 +218,8 @@ class CreditMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Once the receivers read on, everything that waits goes out: no account is stuck."""
+        for peer in PEERS:
+            self.reopen(peer)
         for _ in range(1000):
             for peer in PEERS:
                 while self.wire[peer.id] or self.held[peer.id] or self.credits[peer.id]:
