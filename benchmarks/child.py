@@ -31,7 +31,7 @@ def obey(follow: Callable[[Order], None]) -> None:
         try:
             for line in sys.stdin:
                 follow(json.loads(line))
-        except BaseException:
+        except BaseException:  # whatever it was, the process must end and say why
             traceback.print_exc()
             os._exit(1)
         os._exit(0)

@@ -8,8 +8,8 @@ The driver holds no protocol logic. Beyond performing effects it keeps the credi
 (``core.flow``): a batch passing through holds a ``Transit`` until every link and every local subscription
 has taken it, and only then is the credit returned to its sender.
 
-Background work is one system task for timers, so the application's exceptions are never wrapped in a
-group. What goes wrong there is logged and ends the node, loudly.
+Background work is two system tasks, for timers and for open runs, so the application's exceptions are never
+wrapped in a group. What goes wrong there is logged and ends the node, loudly.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Driver:
         self._flusher = trio.lowlevel.ParkingLot()
         self._questions: dict[int, Question] = {}
         self._request = 0
-        self._expiry: float | None = None
+        self._watching_patience = False
         self._excusing = False
         self._ready: set[Id] = set()
 
@@ -324,14 +324,14 @@ class Driver:
 
     def _watch_patience(self) -> None:
         """See to it that patience ends in time, where something waits."""
-        if self._expiry is not None:
+        if self._watching_patience:
             return
         waiting = [since for _, since in self._blocked()]
         due = [self.flow.deadline(), *(since + self.config.delivery.patience for since in waiting)]
         times = [when for when in due if when is not None]
         if times:
-            self._expiry = min(times)
-            self._at(self._expiry, self._lose_patience)
+            self._watching_patience = True
+            self._set_timer(min(times), self._lose_patience)
 
     def _blocked(self) -> list[tuple[Subscription, float]]:
         """The subscriptions on patient topics for which batches wait, and since when."""
@@ -344,7 +344,7 @@ class Driver:
         ]
 
     def _lose_patience(self) -> None:
-        self._expiry = None
+        self._watching_patience = False
         now = time.monotonic()
         self.flow.expire(now)
         for subscription, since in self._blocked():
@@ -529,9 +529,6 @@ class Driver:
         heapq.heappush(self._timers, (when, self._timer_count, timer))
         if self._timers[0][1] == self._timer_count:
             self._timer_wake.set()
-
-    def _at(self, when: float, action: Callable[[], None]) -> None:
-        self._set_timer(when, action)
 
     def _after(self, delay: float, action: Callable[[], None]) -> None:
         self._set_timer(time.monotonic() + delay, action)

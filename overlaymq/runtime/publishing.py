@@ -198,7 +198,7 @@ class Publisher:
             self._flush()
 
     def flush(self) -> None:
-        """Send the open run now: the node is about to end."""
+        """Send the open run now, busy links or not."""
         if self._run.payloads:
             self._flush()
 
@@ -277,8 +277,11 @@ class Publisher:
     def _append(self, payload: bytes, headers: Mapping[str, str] | None) -> Receipt:
         if self._closed:
             raise Closed("the node is closed")
+        # All checks come before the sequence number is taken: a refused message must leave no gap.
         if type(payload) is not bytes:
             payload = _as_bytes(payload)
+        if headers:
+            _check_headers(headers)
         size = len(payload)
         if size > self._config.chunk:
             return self._append_large(payload, headers)
@@ -289,8 +292,6 @@ class Publisher:
             lone = run.opened_at - self._flushed_at > LONE
         seq = self._next
         self._next = seq + 1
-        if headers:
-            _check_headers(headers)
         if headers or run.headers is not None:
             run.headers = run.headers or [None] * len(run.payloads)
             run.headers.append(headers)
@@ -314,10 +315,7 @@ class Publisher:
                 f"{len(payload)} bytes; delivery.max_payload is {self._config.max_payload}: "
                 "raise it on every node, or send a reference instead"
             )
-        if headers:
-            _check_headers(headers)
-        if self._run.payloads:
-            self._flush()
+        self.flush()
         run = self._run
         run.opened_at = time.time_ns()
         run.payloads.append(payload)

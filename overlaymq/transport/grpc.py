@@ -90,7 +90,7 @@ class GrpcTransport(Transport):
         try:
             with trio.CancelScope(shield=True):  # brief; a server that starts unseen never stops
                 await self._perform(self._engine.start(self, self._listen, self._advertise))
-        except BaseException:
+        except BaseException:  # cancelled or failed, what was started must end; raised again below
             self._closed = True
             with trio.CancelScope(shield=True):
                 await self._perform(self._engine.stop())

@@ -127,7 +127,7 @@ class Listener(grpc.GenericRpcHandler):  # type: ignore[misc]
         )
         try:
             await context.write(codec.encode_hello(hello))
-        except BaseException:
+        except BaseException:  # cancelled or failed, the link is gone; raised again below
             link.fail("the other side is gone")
             raise
         self._engine.loop.call_later(self._engine.config.connect_timeout, self._check_data, link)

@@ -561,6 +561,7 @@ async def test_mistakes_are_told_at_once_and_leave_the_node_alone() -> None:
         with pytest.raises(overlaymq.Closed, match="async with"):
             node.subscribe("t").events()
         receipt = await node.publish("t", b"still here")
+        assert receipt.seq == 1, "a refused message takes no sequence number"
         with pytest.raises(ValueError, match="stage"):
             await receipt.wait("foo")  # type: ignore[arg-type]
         assert await receipt.wait("sent") == 0

@@ -11,7 +11,7 @@ They cost nothing when absent: strategies test ``None`` before they call.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -34,29 +34,18 @@ class Upcalls(msgspec.Struct):
 def contained(upcalls: Upcalls, errors: list[str]) -> Upcalls:
     """The same upcalls, with what they raise noted instead of raised."""
 
-    def on_forward(batch: Batch) -> Batch | None:
-        try:
-            return upcalls.on_forward(batch) if upcalls.on_forward else batch
-        except Exception as error:
-            errors.append(f"on_forward: {error!r}")
-            return batch
+    def guarded(name: str) -> Callable[[Any], Any] | None:
+        upcall = getattr(upcalls, name)
+        if upcall is None:
+            return None
 
-    def on_join(peer: Peer) -> None:
-        try:
-            if upcalls.on_join:
-                upcalls.on_join(peer)
-        except Exception as error:
-            errors.append(f"on_join: {error!r}")
+        def call(subject: Any) -> Any:
+            try:
+                return upcall(subject)
+            except Exception as error:  # user code may raise anything; the node goes on
+                errors.append(f"{name}: {error!r}")
+                return subject  # a batch passes unchanged; the others' answer is not looked at
 
-    def on_fault(peer: Peer) -> None:
-        try:
-            if upcalls.on_fault:
-                upcalls.on_fault(peer)
-        except Exception as error:
-            errors.append(f"on_fault: {error!r}")
+        return call
 
-    return Upcalls(
-        on_forward if upcalls.on_forward else None,
-        on_join if upcalls.on_join else None,
-        on_fault if upcalls.on_fault else None,
-    )
+    return Upcalls(*(guarded(name) for name in Upcalls.__struct_fields__))
