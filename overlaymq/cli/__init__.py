@@ -15,6 +15,7 @@ from overlaymq.cli.doctor import doctor
 from overlaymq.cli.node import node
 from overlaymq.cli.pub import pub
 from overlaymq.cli.running import EXIT_CODES
+from overlaymq.cli.sim import sim
 from overlaymq.cli.status import status
 from overlaymq.cli.sub import sub
 
@@ -36,5 +37,5 @@ def main() -> None:
     """
 
 
-for _command in (node, pub, sub, status, doctor):
+for _command in (node, pub, sub, status, doctor, sim):
     main.add_command(_command)

@@ -1,0 +1,190 @@
+"""`overlaymq sim`: the experiments of the papers, run in virtual time.
+
+``list`` names them; ``run`` runs one and shows what it measured beside what was published. The simulator
+needs numpy, scipy and matplotlib, which an ordinary node does not: they are imported only here, by the
+simulator, and an error says how to install them. Other modules add their commands to the group.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from overlaymq.cli.options import json_option
+from overlaymq.cli.output import console, counted, put, put_json, say
+from overlaymq.cli.running import Exit, Failure, code_of
+from overlaymq.errors import OverlayError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from overlaymq.sim.experiments.base import Row
+    from overlaymq.sim.experiments.runner import Outcome
+
+LIBRARIES = ("numpy", "scipy", "matplotlib")
+
+
+@click.group()
+def sim() -> None:
+    """Run the papers' experiments in virtual time."""
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Tell the errors of a simulator command in one line, and end with the code that they mean."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(Exit.INTERRUPTED)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in LIBRARIES:
+            raise
+        _fail(
+            Failure(f"the simulator needs {error.name}: pip install 'overlaymq[sim]'", Exit.USAGE)
+        )
+    except (OverlayError, OSError) as error:
+        _fail(error)
+
+
+def _fail(error: Exception) -> None:
+    click.secho("overlaymq: ", fg="red", bold=True, nl=False, err=True)
+    click.echo(str(error), err=True)
+    sys.exit(code_of(error))
+
+
+@sim.command("list")
+@json_option
+def list_experiments(as_json: bool) -> None:
+    """The experiments, and which published figures each of them reproduces."""
+    with explained():
+        from overlaymq.sim.experiments.runner import experiments
+
+        known = experiments()
+        if as_json:
+            for experiment in known.values():
+                put_json(
+                    {
+                        "name": experiment.name,
+                        "about": experiment.about,
+                        "ids": list(experiment.ids),
+                        "nodes": experiment.nodes,
+                        "runs": experiment.runs,
+                    }
+                )
+            return
+        table = Table(box=None, pad_edge=False)
+        for heading in ("name", "nodes", "about", "figures"):
+            table.add_column(heading, justify="right" if heading == "nodes" else "left")
+        for experiment in known.values():
+            table.add_row(
+                experiment.name,
+                f"{experiment.nodes:,}",
+                experiment.about,
+                " ".join(experiment.ids),
+            )
+        console().print(table)
+
+
+@sim.command("run")
+@click.argument("name")
+@click.option("--nodes", type=click.IntRange(min=2), help="How many nodes; else as published.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Of everything random.")
+@click.option("--runs", type=click.IntRange(min=1), help="Repetitions; else as published.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write the figures (PNG) and their data (CSV) here.",
+)
+@json_option
+def run_experiment(
+    name: str, nodes: int | None, seed: int, runs: int | None, out: Path | None, as_json: bool
+) -> None:
+    """Run the experiment NAME. Ends with 1 if a measured value lies outside its range."""
+    with explained():
+        from overlaymq.sim.experiments import figures, runner
+
+        experiment = runner.named(name)
+        with _progress() as progress:
+            outcome = runner.run(experiment, nodes=nodes, seed=seed, runs=runs, progress=progress)
+        if out is not None:
+            for title, series in outcome.findings.series.items():
+                for path in figures.write(out, f"{name}-{title}", series):
+                    say(f"wrote {path}")
+        if as_json:
+            put(json.dumps(outcome.as_object()))
+        else:
+            _show(outcome)
+    sys.exit(Exit.OK if outcome.ok else Exit.FAILED)
+
+
+class _Bar:
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._task = bar.add_task("starting", total=1.0)
+
+    def __call__(self, stage: str, done: float, total: float) -> None:
+        self._bar.update(self._task, description=stage, completed=done, total=total)
+
+
+@contextmanager
+def _progress() -> Iterator[_Bar]:
+    """A bar on standard error, if that is a terminal."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )
+    with bar:
+        yield _Bar(bar)
+
+
+def _show(outcome: Outcome) -> None:
+    settings = outcome.settings
+    table = Table(box=None, pad_edge=False)
+    for heading in ("id", "metric", "published", "measured", "range", "ok"):
+        table.add_column(heading)
+    for row in outcome.findings.rows:
+        table.add_row(
+            row.id,
+            row.metric,
+            _figure(row.published),
+            _figure(row.measured),
+            _range(row),
+            "[green]yes[/]" if row.ok else "[bold red]no[/]",
+        )
+    console().print(table)
+    for note in outcome.findings.notes:
+        put(note)
+    misses = sum(not row.ok for row in outcome.findings.rows)
+    say(
+        f"{outcome.experiment.name}: {counted(settings.nodes, 'node')}, seed {settings.seed}, "
+        f"{counted(outcome.findings.events, 'event')}, {outcome.seconds:.1f} s, "
+        f"{outcome.peak_rss_mb:,.0f} MB, {misses} of {len(outcome.findings.rows)} rows outside"
+    )
+
+
+def _range(row: Row) -> str:
+    if row.low is None and row.high is None:
+        return "reported"
+    if row.low is None:
+        return f"<= {_figure(row.high)}"
+    if row.high is None:
+        return f">= {_figure(row.low)}"
+    return f"{_figure(row.low)} to {_figure(row.high)}"
+
+
+def _figure(value: float | str | None) -> str:
+    return value if isinstance(value, str) else f"{value:,.4g}"
