@@ -20,7 +20,8 @@ from overlaymq.config import PastryConfig
 from overlaymq.events import Join, JoinRejected, Notify, PeerDead
 from overlaymq.ids import BITS, RING, Id, distance, rank, shared_digits
 from overlaymq.messages import Heartbeat, Peer
-from overlaymq.sim.network import ConstantDelay, PlaneDelay
+from overlaymq.sim.faults import Faults
+from overlaymq.sim.network import ConstantDelay, NetworkModel, PlaneDelay
 from overlaymq.sim.ring import Delivery, PastryOnly, Ring, midpoint
 from overlaymq.sim.ring_check import ask, check, outcome
 
@@ -35,10 +36,11 @@ WITHOUT_GOSSIP = PastryConfig(
 def grown(
     count: int,
     seed: int = 1,
-    network: ConstantDelay | None = None,
+    network: NetworkModel | None = None,
     config: PastryConfig | None = None,
+    faults: Faults | None = None,
 ) -> Ring:
-    ring = Ring(seed, network or ConstantDelay(), config)
+    ring = Ring(seed, network or ConstantDelay(), config, faults)
     ring.grow(count)
     assert ring.settle()
     run(ring, 2.0)
@@ -371,11 +373,11 @@ def test_joins_survive_loss() -> None:
 
     Reference: protocols.md 1.9
     """
-    network = ConstantDelay(loss=0.1)
-    ring = Ring(8, network)
+    faults = Faults(loss=0.1)
+    ring = Ring(8, ConstantDelay(), faults=faults)
     ring.grow(40, spacing=0.5)
     assert ring.settle(200.0)
-    network.loss = 0.0
+    faults.loss = 0.0
     run(ring, 200.0)
     assert ring.wrong_leaf_sets() == []
 
@@ -493,7 +495,7 @@ def test_a_link_that_breaks_loudly_is_noticed_sooner() -> None:
 
     Reference: issue 2
     """
-    ring = grown(30, network=ConstantDelay(link_break=0.01))
+    ring = grown(30, faults=Faults(link_break=0.01))
     victim = peers(ring)[5]
     ring.crash(victim)
     run(ring, 10.0)
@@ -505,19 +507,19 @@ def test_messages_are_held_while_their_owner_is_suspected() -> None:
 
     Reference: protocols.md 1.2 and 1.7 (MSPastry, consistent routing)
     """
-    network = ConstantDelay()
-    ring = grown(40, seed=12, network=network)
+    faults = Faults()
+    ring = grown(40, seed=12, faults=faults)
     owner = peers(ring)[15]
     warm = [ring.look_up(owner.id, node) for node in ring.nodes.values()]
     run(ring, 5.0)
     assert outcome(ring, warm).correct == len(warm)
-    network.parted = lambda source, target: owner.address in (source, target)
+    faults.part([[owner.address]])
     asking = [ring.nodes[leaf.id] for leaf in ring.nodes[owner.id].pastry.leaves()[4:12]]
     requests = [ring.look_up(owner.id, node) for node in asking]
     run(ring, 2.5)
     assert not any(request in ring.deliveries for request in requests)
     assert any(node.pastry.snapshot().held for node in ring.nodes.values())
-    network.parted = None
+    faults.heal()
     run(ring, 10.0)
     result = outcome(ring, requests)
     assert (result.delivered, result.wrong_live) == (len(requests), 0)
@@ -562,16 +564,16 @@ def test_a_partition_heals() -> None:
 
     Reference: protocols.md 1.8 (partition healing)
     """
-    network = ConstantDelay()
+    faults = Faults()
     config = msgspec.structs.replace(WITHOUT_GOSSIP, heal_every=60.0)
-    ring = grown(40, seed=14, network=network, config=config)
+    ring = grown(40, seed=14, config=config, faults=faults)
     side = {peer.address: index % 2 for index, peer in enumerate(peers(ring))}
-    network.parted = lambda source, target: side[source] != side[target]
+    faults.part([[address for address, half in side.items() if half == 1]])
     run(ring, 90.0)
     for node in ring.nodes.values():
         mine = side[node.pastry.me.address]
         assert all(side[leaf.address] == mine for leaf in node.pastry.leaves())
-    network.parted = None
+    faults.heal()
     run(ring, 400.0)
     assert ring.wrong_leaf_sets() == []
     assert ask(ring, 200, 2.0, 5.0).correct == 200
@@ -603,7 +605,7 @@ def test_a_quiet_ring_is_cheap() -> None:
 def effect_log(seed: int) -> str:
     """A digest of everything that a ring with joins, lookups, crashes and loss does."""
     digest = hashlib.sha256()
-    ring = Ring(seed, ConstantDelay(loss=0.01))
+    ring = Ring(seed, ConstantDelay(), faults=Faults(loss=0.01))
     ring.simulation.on_effect = lambda now, host, effect: digest.update(
         f"{now!r} {host.peer.address} {effect!r}\n".encode()
     )

@@ -5,8 +5,16 @@ seed fixes the whole run. Messages pass by reference, nothing recurses, and no c
 simulated minute takes as long as its events do.
 
 A node is anything with ``handle(input, now) -> effects``. A crash is silent: timers and messages of a
-crashed node vanish, unless the network model says that links break loudly. Sending to a node that was
+crashed node vanish, unless its ``Faults`` say that links break loudly. Sending to a node that was
 started again reaches the new one only if it was sent after the start, as a new connection would be.
+
+The core cancels no timers, it ignores those that have gone stale. A timer that fires and brings about no
+effect is therefore no event but a stale timer, counted apart. (A timer that only tidies the node's memory
+counts as stale too: the engine sees effects, not state.)
+
+A slow node takes its inputs one after the other. The time when it will be done with an input is known when
+the input arrives, so the input goes back into the heap for that time, once. Inputs that ``feed``, ``start``
+and ``perform`` hand over come from the node's own machine and do not wait.
 """
 
 from __future__ import annotations
@@ -26,68 +34,116 @@ from overlaymq.events import (
     SetTimer,
     TimerFired,
 )
+from overlaymq.ids import Id
+from overlaymq.messages import Peer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from overlaymq.events import Event, Input
-    from overlaymq.messages import Batch, Peer
+    from overlaymq.messages import Batch, Message
+    from overlaymq.sim.faults import Fate, Faults
     from overlaymq.sim.network import NetworkModel
 
 
 class Driven(Protocol):
     """What the engine drives."""
 
-    def handle(self, input: Any, now: float) -> Iterable[Any]:
-        """Take one input, yield effects."""
+    def handle(self, input: Any, now: float) -> Collection[Any]:
+        """Take one input, return effects."""
 
 
 class Host:
     """One life of a node: a restart makes a new one."""
 
-    __slots__ = ("alive", "node", "peer")
+    __slots__ = ("alive", "busy_until", "node", "peer")
 
     def __init__(self, peer: Peer, node: Driven) -> None:
         self.peer = peer
         self.node = node
         self.alive = True
+        self.busy_until = 0.0
+        """When a slow node will be done with all that it has received."""
+
+
+class Nobody:
+    """The node of the agenda, which is no node."""
+
+    def handle(self, input: Any, now: float) -> Collection[Any]:
+        """Never called: the agenda's host is not alive."""
+        return ()
+
+
+class Waited:
+    """An input that a slow node is done with."""
+
+    __slots__ = ("input",)
+
+    def __init__(self, input: Any) -> None:
+        self.input = input
 
 
 class Simulation:
-    """Set ``on_deliver``, ``on_notify`` or ``on_effect`` to watch. Hosts are found by address."""
+    """Hosts are found by address. To watch, set hooks; they cost nothing while they are None.
+
+    ``on_input(now, host, input)`` is called before the node handles an input, ``on_effect`` before an effect
+    is performed, ``on_send(now, host, peer, message, fate)`` when the fate of a message is known. Their
+    ``now`` is the true time; what a skewed node believes is ``local_time(host)``.
+    """
 
     __slots__ = (
+        "_agenda",
         "_heap",
         "_sequence",
         "events",
+        "faults",
         "hosts",
         "messages",
         "network",
         "now",
         "on_deliver",
         "on_effect",
+        "on_input",
         "on_notify",
+        "on_send",
         "random",
         "seed",
+        "stale_timers",
     )
 
-    def __init__(self, seed: int, network: NetworkModel) -> None:
+    def __init__(self, seed: int, network: NetworkModel, faults: Faults | None = None) -> None:
         self.seed = seed
         self.network = network
+        self.faults = faults
         self.random = Random(f"overlaymq network {seed}")
+        """The chance of the faults, and of nothing else."""
         self.now = 0.0
         self.events = 0
+        self.stale_timers = 0
         self.messages = 0
         self.hosts: dict[str, Host] = {}
+        self.on_input: Callable[[float, Host, Any], None] | None = None
+        self.on_effect: Callable[[float, Host, Any], None] | None = None
+        self.on_send: Callable[[float, Host, Peer, Message, Fate], None] | None = None
         self.on_deliver: Callable[[Host, Batch], None] | None = None
         self.on_notify: Callable[[Host, Event], None] | None = None
-        self.on_effect: Callable[[float, Host, Any], None] | None = None
         self._heap: list[tuple[float, int, Host, Any]] = []
         self._sequence = 0
+        self._agenda = Host(Peer(Id(0), ""), Nobody())
+        self._agenda.alive = False
 
     def node_random(self, name: str) -> Random:
         """A random source for one node, the same for the same seed and name."""
         return Random(f"overlaymq node {self.seed} {name}")
+
+    def local_time(self, host: Host) -> float:
+        """What a node's own clock shows now."""
+        if self.faults is None or not self.faults.clocks:
+            return self.now
+        clock = self.faults.clocks.get(host.peer.address)
+        return self.now if clock is None else clock.read(self.now)
+
+    # --- the script of a run -----------------------------------------------------------------------
 
     def add_node(self, peer: Peer, node: Driven) -> Host:
         """Place a node at its address; whoever was there before has crashed."""
@@ -110,10 +166,19 @@ class Simulation:
         self._sequence += 1
         heappush(self._heap, (self.now + delay, self._sequence, host, input))
 
+    def at(self, time: float, function: Callable[[], None]) -> None:
+        """Call a function at a virtual time, or at once if that has passed; it may call ``at`` again."""
+        self._sequence += 1
+        heappush(self._heap, (max(time, self.now), self._sequence, self._agenda, function))
+
     def feed(self, host: Host, input: Any) -> None:
         """Hand a node an input and perform what it asks for."""
         if host.alive:
-            self.perform(host, host.node.handle(input, self.now))
+            if self.on_input is not None:
+                self.on_input(self.now, host, input)
+            self.perform(host, host.node.handle(input, self.local_time(host)))
+
+    # --- the loop ----------------------------------------------------------------------------------
 
     def run_until(self, time: float) -> None:
         """Run every event up to a time, and let it be that time."""
@@ -133,9 +198,42 @@ class Simulation:
 
     def _step(self) -> None:
         self.now, _, host, input = heappop(self._heap)
-        if host.alive:
+        if not host.alive:
+            if host is self._agenda:
+                input()
+            return
+        now = self.now
+        if self.faults is not None:
+            if type(input) is Waited:
+                input = input.input
+            elif self._must_wait(host, input):
+                return
+            now = self.local_time(host)
+        if self.on_input is not None:
+            self.on_input(self.now, host, input)
+        effects = host.node.handle(input, now)
+        if effects:
             self.events += 1
-            self.perform(host, host.node.handle(input, self.now))
+            self.perform(host, effects)
+        elif type(input) is TimerFired:
+            self.stale_timers += 1
+        else:
+            self.events += 1
+
+    def _must_wait(self, host: Host, input: Any) -> bool:
+        assert self.faults is not None
+        seconds = self.faults.slowness.get(host.peer.address)
+        if seconds is None:
+            return False
+        if seconds == 0.0 and host.busy_until < self.now:
+            return False
+        done = max(self.now, host.busy_until) + seconds
+        host.busy_until = done
+        self._sequence += 1
+        heappush(self._heap, (done, self._sequence, host, Waited(input)))
+        return True
+
+    # --- effects -----------------------------------------------------------------------------------
 
     def perform(self, host: Host, effects: Iterable[Any]) -> None:
         """Perform a node's effects, in order."""
@@ -144,9 +242,9 @@ class Simulation:
                 self.on_effect(self.now, host, effect)
             kind = type(effect)
             if kind is Send:
-                self._send(host, effect)
+                self._send(host, effect.peer, effect.message)
             elif kind is SetTimer:
-                self.schedule(effect.delay, host, TimerFired(effect.timer))
+                self._set_timer(host, effect)
             elif kind is Probe:
                 self._probe(host, effect.peer)
             elif kind is Notify:
@@ -158,30 +256,53 @@ class Simulation:
             else:
                 raise TypeError(f"a driver cannot perform {effect!r}")
 
-    def _send(self, host: Host, effect: Send) -> None:
+    def _send(self, host: Host, peer: Peer, message: Message) -> None:
         self.messages += 1
-        source, target = host.peer.address, effect.peer.address
-        there = self._reach(host, effect.peer)
-        if there is not None:
-            delay = self.network.delay(source, target)
+        address = peer.address
+        there = self.hosts.get(address)
+        fate: Fate = "passed"
+        if there is None or not there.alive or there.peer.id != peer.id:
+            fate = "nobody"
+            self._refuse(host, peer)
+        elif self.faults is None:
+            delay = self.network.delay(host.peer.address, address)
             self._sequence += 1
-            heappush(
-                self._heap,
-                (self.now + delay, self._sequence, there, Received(host.peer, effect.message)),
-            )
+            received = Received(host.peer, message)
+            heappush(self._heap, (self.now + delay, self._sequence, there, received))
+        else:
+            fate, extras = self.faults.fate(host.peer.address, address, self.random)
+            for extra in extras:
+                delay = self.network.delay(host.peer.address, address) + extra
+                self.schedule(delay, there, Received(host.peer, message))
+        if self.on_send is not None:
+            self.on_send(self.now, host, peer, message, fate)
+
+    def _refuse(self, host: Host, peer: Peer) -> None:
+        if self.faults is not None and self.faults.link_break is not None:
+            self.schedule(self.faults.link_break, host, PeerFailed(peer, "unreachable"))
+
+    def _set_timer(self, host: Host, effect: SetTimer) -> None:
+        delay = effect.delay
+        if self.faults is not None and host.peer.address in self.faults.clocks:
+            delay /= self.faults.clocks[host.peer.address].rate
+        self._sequence += 1
+        heappush(self._heap, (self.now + delay, self._sequence, host, TimerFired(effect.timer)))
 
     def _probe(self, host: Host, peer: Peer) -> None:
-        if self._reach(host, peer) is not None:
-            network, source, target = self.network, host.peer.address, peer.address
-            round_trip = network.delay(source, target) + network.delay(target, source)
-            self.schedule(round_trip, host, Measured(peer, round_trip))
-
-    def _reach(self, host: Host, peer: Peer) -> Host | None:
-        there = self.hosts.get(peer.address)
+        source, target = host.peer.address, peer.address
+        there = self.hosts.get(target)
         if there is None or not there.alive or there.peer.id != peer.id:
-            if self.network.link_break is not None:
-                self.schedule(self.network.link_break, host, PeerFailed(peer, "unreachable"))
-            return None
-        if self.network.lost(host.peer.address, peer.address, self.random):
-            return None
-        return there
+            self._refuse(host, peer)
+            return
+        network, faults = self.network, self.faults
+        round_trip = network.delay(source, target) + network.delay(target, source)
+        measured = round_trip
+        if faults is not None:
+            for one, other in ((source, target), (target, source)):
+                _, extras = faults.fate(one, other, self.random)
+                if not extras:
+                    return
+                round_trip += min(extras)
+            clock = faults.clocks.get(source)
+            measured = round_trip if clock is None else round_trip * clock.rate
+        self.schedule(round_trip, host, Measured(peer, measured))

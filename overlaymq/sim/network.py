@@ -1,73 +1,55 @@
-"""Network models: how long a message takes from one address to another, and whether it arrives.
+"""Network models: how long a message takes from one address to another, and nothing else.
 
-A model is asked once per message, in the order of the sends, so its own random source keeps runs
-repeatable. ``ConstantDelay`` is the simplest; later models (transit-stub, partitions) keep its interface.
+What goes wrong on the way is ``faults.py``'s matter, so that every model can be had with every fault. A
+model is asked once per message that travels; it gives the same answer for the same pair.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from random import Random
+from typing import Protocol
 
 
 class NetworkModel(Protocol):
-    """``link_break`` is how long a message to a crashed node takes to fail loudly; None: never."""
-
-    link_break: float | None
+    """Any map of distances."""
 
     def delay(self, source: str, target: str) -> float:
-        """Seconds one way."""
-
-    def lost(self, source: str, target: str, random: Random) -> bool:
-        """Whether a message that is sent now never arrives."""
+        """Seconds one way, between two addresses."""
 
 
 class ConstantDelay:
-    """Every pair of nodes is equally far apart; a share of messages is lost.
+    """Every pair of nodes is equally far apart."""
 
-    ``parted(source, target)`` cuts pairs off, for partition tests.
-    """
+    __slots__ = ("seconds",)
 
-    __slots__ = ("link_break", "loss", "parted", "seconds")
-
-    def __init__(
-        self, seconds: float = 0.02, loss: float = 0.0, link_break: float | None = None
-    ) -> None:
+    def __init__(self, seconds: float = 0.02) -> None:
         self.seconds = seconds
-        self.loss = loss
-        self.link_break = link_break
-        self.parted: Callable[[str, str], bool] | None = None
 
     def delay(self, source: str, target: str) -> float:
         """The same for all."""
         return self.seconds
 
-    def lost(self, source: str, target: str, random: Random) -> bool:
-        """By chance, or because the pair is parted."""
-        if self.parted is not None and self.parted(source, target):
-            return True
-        return self.loss > 0 and random.random() < self.loss
 
+class PlaneDelay:
+    """Nodes are points of a unit square by the hash of their address; delay grows with distance.
 
-class PlaneDelay(ConstantDelay):
-    """Nodes are points of a unit square by the hash of their address; delay grows with distance."""
+    The metric of Pastry's own experiments, whose nodes were random points of a plane (protocols.md 1.11).
+    ``across`` is the delay along the square's side and ``seconds`` what every message takes besides: guesses.
+    """
 
-    __slots__ = ("_points", "across")
+    __slots__ = ("_points", "across", "seconds")
 
-    def __init__(self, across: float = 0.1, loss: float = 0.0) -> None:
-        super().__init__(0.001, loss)
+    def __init__(self, across: float = 0.1, seconds: float = 0.001) -> None:
         self.across = across
+        self.seconds = seconds
         self._points: dict[str, complex] = {}
 
     def delay(self, source: str, target: str) -> float:
         """A millisecond, and the way between the two points."""
-        return self.seconds + self.across * abs(self._point(source) - self._point(target))
+        return self.seconds + self.across * abs(self.point(source) - self.point(target))
 
-    def _point(self, address: str) -> complex:
+    def point(self, address: str) -> complex:
+        """Where a node is."""
         point = self._points.get(address)
         if point is None:
             mixed = int.from_bytes(hashed(address), "big")

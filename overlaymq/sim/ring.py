@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from overlaymq.core.dissemination.base import Effects
     from overlaymq.core.pastry.overlay import PastryInput
     from overlaymq.messages import Message, Routed
+    from overlaymq.sim.faults import Faults
     from overlaymq.sim.network import NetworkModel
 
 
@@ -80,9 +81,13 @@ class Ring:
     """A simulated ring of ``PastryOnly`` nodes."""
 
     def __init__(
-        self, seed: int, network: NetworkModel, config: PastryConfig | None = None
+        self,
+        seed: int,
+        network: NetworkModel,
+        config: PastryConfig | None = None,
+        faults: Faults | None = None,
     ) -> None:
-        self.simulation = Simulation(seed, network)
+        self.simulation = Simulation(seed, network, faults)
         self.config = config or PastryConfig()
         self.random = self.simulation.node_random("workload")
         self.nodes: dict[Id, PastryOnly] = {}
@@ -138,7 +143,8 @@ class Ring:
         request = len(self.keys)
         self.keys[request] = key
         host = simulation.hosts[start.pastry.me.address]
-        effects = start.pastry.route(key, LookupRequest(request), simulation.now, randomize)
+        now = simulation.local_time(host)
+        effects = start.pastry.route(key, LookupRequest(request), now, randomize)
         simulation.perform(host, effects)
         return request
 

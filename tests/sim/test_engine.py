@@ -23,6 +23,7 @@ from overlaymq.events import (
 from overlaymq.ids import Id
 from overlaymq.messages import Peer, Ping, Pong
 from overlaymq.sim.engine import Simulation
+from overlaymq.sim.faults import Faults
 from overlaymq.sim.network import ConstantDelay, PlaneDelay
 
 A, B, C = (Peer(Id(number), f"host:{number}", 1) for number in (1, 2, 3))
@@ -133,7 +134,7 @@ def test_a_node_that_crashes_while_a_message_is_under_way_never_sees_it() -> Non
 
 @pytest.mark.parametrize("effect", [Send(B, Ping(1)), Probe(B)])
 def test_links_may_break_loudly(effect: Effect) -> None:
-    simulation = Simulation(1, ConstantDelay(0.1, link_break=0.2))
+    simulation = Simulation(1, ConstantDelay(0.1), Faults(link_break=0.2))
     a = add(simulation, A, effect)
     add(simulation, B)
     simulation.crash(B)
@@ -143,7 +144,7 @@ def test_links_may_break_loudly(effect: Effect) -> None:
 
 
 def test_nobody_at_the_address_is_like_a_crash() -> None:
-    simulation = Simulation(1, ConstantDelay(0.1, link_break=0.2))
+    simulation = Simulation(1, ConstantDelay(0.1), Faults(link_break=0.2))
     a = add(simulation, A, Send(B, Ping(1)), Probe(C))
     start(simulation, A)
     simulation.run_until(5.0)
@@ -170,31 +171,6 @@ def test_what_was_meant_for_a_crashed_node_does_not_reach_its_successor() -> Non
     simulation.run_until(9.0)
     assert len(old.inputs) == 1
     assert successor.inputs == []
-
-
-def test_a_partition_cuts_and_heals() -> None:
-    network = ConstantDelay()
-    simulation = Simulation(1, network)
-    b, c = add(simulation, B), add(simulation, C)
-    add(simulation, A, Send(B, Pong(1)), Send(C, Pong(1)))
-    network.parted = lambda source, target: B.address in (source, target)
-    start(simulation, A)
-    simulation.run_until(1.0)
-    assert (len(b.inputs), len(c.inputs)) == (0, 1)
-    network.parted = None
-    start(simulation, A)
-    simulation.run_until(2.0)
-    assert (len(b.inputs), len(c.inputs)) == (1, 2)
-
-
-def test_loss_is_the_configured_share() -> None:
-    simulation = Simulation(1, ConstantDelay(loss=0.25))
-    b = add(simulation, B)
-    add(simulation, A, *(Send(B, Pong(number)) for number in range(4000)))
-    start(simulation, A)
-    simulation.run_until(1.0)
-    assert simulation.messages == 4000
-    assert len(b.inputs) == pytest.approx(3000, rel=0.05)
 
 
 def test_run_while_stops_with_the_condition_or_at_the_limit() -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from overlaymq.events import Event
     from overlaymq.messages import Peer
     from overlaymq.sim.engine import Host
+    from overlaymq.sim.faults import Faults
     from overlaymq.sim.network import NetworkModel
 
 
@@ -27,8 +28,9 @@ class WatchedRing(Ring):
         seed: int = 1,
         network: NetworkModel | None = None,
         config: PastryConfig | None = None,
+        faults: Faults | None = None,
     ) -> None:
-        super().__init__(seed, network or ConstantDelay(), config)
+        super().__init__(seed, network or ConstantDelay(), config, faults)
         self.drops: collections.Counter[str] = collections.Counter()
         self.rejected: list[str] = []
         self.simulation.on_notify = self._noted

@@ -20,7 +20,7 @@ from overlaymq.messages import (
     Routed,
     RoutedAck,
 )
-from overlaymq.sim.network import ConstantDelay
+from overlaymq.sim.faults import Faults
 
 from .rings import WatchedRing
 
@@ -84,10 +84,11 @@ def test_a_newcomer_beside_an_inactive_joiner_gets_in() -> None:
     assert ghost.id in new.pastry.kept
 
 
-def confirming(ring: WatchedRing, network: ConstantDelay) -> PastryOnly:
+def confirming(ring: WatchedRing, faults: Faults) -> PastryOnly:
     """A joiner that most of its leaves know, and that one of them cannot reach."""
     near, cut_off = ring.peers()[10], ring.peers()[13]
-    network.parted = lambda source, target: {source, target} == {"joiner", cut_off.address}
+    faults.cut(["joiner"], [cut_off.address])
+    faults.cut([cut_off.address], ["joiner"])
     node = ring.join(Peer(Id(near.id + 1), "joiner"), ring.peers()[20])
     joining = node.pastry.state.joining
     assert ring.simulation.run_while(lambda: joining.phase is not Phase.CONFIRMING)
@@ -103,12 +104,12 @@ def time_is_up(ring: WatchedRing, node: PastryOnly) -> None:
 
 
 def test_a_joiner_that_is_not_confirmed_in_time_starts_over_cleanly() -> None:
-    network = ConstantDelay()
-    ring = WatchedRing(30, network=network)
-    node = confirming(ring, network)
+    faults = Faults()
+    ring = WatchedRing(30, faults=faults)
+    node = confirming(ring, faults)
     for seed in node.pastry.state.joining.seeds:
         ring.crash(seed)
-    network.parted = None
+    faults.heal()
     time_is_up(ring, node)
     assert node.pastry.leaves() == ()
     ring.run(0.03)
@@ -119,9 +120,9 @@ def test_a_joiner_that_is_not_confirmed_in_time_starts_over_cleanly() -> None:
 
 
 def test_a_joiner_that_starts_over_hands_back_what_it_holds() -> None:
-    network = ConstantDelay()
-    ring = WatchedRing(30, network=network)
-    node = confirming(ring, network)
+    faults = Faults()
+    ring = WatchedRing(30, faults=faults)
+    node = confirming(ring, faults)
     requests = [ring.look_up(node.pastry.me.id, ring.nodes[id_]) for id_ in ring.ids()[:9]]
     ring.run(0.3)
     assert node.pastry.snapshot().held == len(requests)
@@ -175,9 +176,9 @@ def test_a_stale_answer_confirms_nothing() -> None:
 
 def test_a_join_request_relayed_to_a_joiner_waits_there() -> None:
     """Its previous hop must not take the joiner for dead, nor its own joiner be refused."""
-    network = ConstantDelay()
-    ring = WatchedRing(30, network=network)
-    node = confirming(ring, network)
+    faults = Faults()
+    ring = WatchedRing(30, faults=faults)
+    node = confirming(ring, faults)
     newcomer = Peer(Id(node.pastry.me.id + 1), "newcomer")
     routed = Routed(newcomer.id, newcomer, 7, 1, JoinRequest(newcomer))
     relay = ring.peers()[12]

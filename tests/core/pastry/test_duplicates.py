@@ -9,7 +9,7 @@ from overlaymq.core.pastry.recent import Recent
 from overlaymq.events import Received, Send
 from overlaymq.ids import Id
 from overlaymq.messages import LookupRequest, Peer, Routed, RoutedAck
-from overlaymq.sim.network import ConstantDelay
+from overlaymq.sim.faults import Faults
 
 from .rings import WatchedRing
 
@@ -26,9 +26,9 @@ def hand_over(ring: WatchedRing, routed: Routed, previous: Peer = PREVIOUS) -> l
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_lost_acknowledgements_deliver_nothing_twice(seed: int) -> None:
-    network = ConstantDelay()
-    ring = WatchedRing(60, seed, network)
-    network.loss = 0.05
+    faults = Faults()
+    ring = WatchedRing(60, seed, faults=faults)
+    faults.loss = 0.05
     requests = ring.random_lookups(500, 10)
     ring.run(40)
     assert all(len(ring.deliveries[request]) == 1 for request in requests)

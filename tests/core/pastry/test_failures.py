@@ -9,6 +9,7 @@ import pytest
 from overlaymq.events import PeerFailed, Send
 from overlaymq.ids import Id, shared_digits
 from overlaymq.messages import LeafProbe
+from overlaymq.sim.faults import Faults
 from overlaymq.sim.network import ConstantDelay
 from overlaymq.sim.ring import midpoint
 
@@ -77,7 +78,7 @@ def test_a_ring_that_shrinks_below_the_leaf_set_knows_it_is_whole() -> None:
 
 
 def test_loud_failures_are_verified_and_repaired_within_seconds() -> None:
-    ring = WatchedRing(50, network=ConstantDelay(link_break=0.01))
+    ring = WatchedRing(50, faults=Faults(link_break=0.01))
     victim = ring.peers()[10]
     ring.crash(victim)
     for peer in ring.peers():
@@ -147,27 +148,28 @@ def test_a_node_that_left_does_nothing_more() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_partition_heals_into_one_ring(seed: int) -> None:
-    network = ConstantDelay()
-    ring = WatchedRing(60, seed, network)
+    faults = Faults()
+    ring = WatchedRing(60, seed, faults=faults)
     sides = {peer.address: index % 2 for index, peer in enumerate(ring.peers())}
-    network.parted = lambda a, b: sides[a] != sides[b]
+    faults.part([[address for address, side in sides.items() if side == 1]])
     ring.run(120)
     halves: list[set[int]] = [set(), set()]
     for peer in ring.peers():
         halves[sides[peer.address]].add(peer.id)
     for peer in ring.peers():
         assert ring.nodes[peer.id].pastry.kept <= halves[sides[peer.address]]
-    network.parted = None
+    faults.heal()
     ring.run(240)
     ring.assert_exact()
     ring.assert_lookups()
 
 
 def test_losses_alone_kill_nobody_for_good() -> None:
-    ring = WatchedRing(50, network=ConstantDelay(loss=0.02))
+    faults = Faults(loss=0.02)
+    ring = WatchedRing(50, faults=faults)
     ring.random_lookups(500, 60)
     ring.run(200)
-    ring.simulation.network = ConstantDelay()
+    faults.loss = 0.0
     ring.run(120)
     ring.assert_exact()
     ring.assert_lookups()

@@ -9,7 +9,8 @@ from overlaymq.core.pastry.join import Phase
 from overlaymq.events import Join, Received
 from overlaymq.ids import Id, rank
 from overlaymq.messages import JoinRefused, LookupRequest, Peer
-from overlaymq.sim.network import ConstantDelay, PlaneDelay
+from overlaymq.sim.faults import Faults
+from overlaymq.sim.network import PlaneDelay
 
 from .rings import WatchedRing
 
@@ -73,10 +74,11 @@ def test_no_key_has_two_owners_while_nodes_join() -> None:
 
 
 def test_a_lossy_network_delays_joins_but_prevents_none() -> None:
-    ring = WatchedRing(1, network=ConstantDelay(loss=0.05))
+    faults = Faults(loss=0.05)
+    ring = WatchedRing(1, faults=faults)
     ring.grow(60, spacing=0.2)
     assert ring.settle(200)
-    ring.simulation.network = ConstantDelay()
+    faults.loss = 0.0
     ring.run(120)
     ring.assert_exact()
 
