@@ -1,0 +1,22 @@
+"""Physical topologies: routers, links and routes, and the end nodes that hang on them.
+
+- ``graph``: what every topology is and can be asked
+- ``transit_stub``, ``mercator``: two generators
+- ``routes``: shortest routes between all pairs
+- ``network``: end nodes on routers, as a network model of the simulator
+- ``stress``: how many messages each physical link carries
+- ``describe``: a topology in figures, beside the published ones
+"""
+
+from overlaymq.sim.topology.graph import Links, Topology, Tree
+from overlaymq.sim.topology.network import TopologyNetwork
+from overlaymq.sim.topology.transit_stub import TransitStub, TransitStubParameters
+
+__all__ = [
+    "Links",
+    "Topology",
+    "TopologyNetwork",
+    "TransitStub",
+    "TransitStubParameters",
+    "Tree",
+]
