@@ -215,6 +215,15 @@ class Joining:
         else:
             self._start_over()
 
+    def become_active(self) -> None:
+        """Deliver from now on. Nothing periodic starts by this."""
+        state = self._state
+        self.phase = Phase.ACTIVE
+        state.active = True
+        state.leaves_changed = True
+        state.release_due = True
+        state.notify(Joined())
+
     def _search(self, entrance: Peer, patience: float) -> None:
         self._entrance = self._near = entrance
         self._row = None
@@ -339,15 +348,10 @@ class Joining:
         self._state.set_timer("join", seconds, 0, self._round)
 
     def _activate(self) -> None:
-        state = self._state
-        self.phase = Phase.ACTIVE
-        state.active = True
-        state.leaves_changed = True
-        state.release_due = True
+        self.become_active()
         self._candidates, self._distances, self._waiting = {}, {}, set()
-        state.notify(Joined())
-        state.liveness.start()
-        state.maintenance.start()
+        self._state.liveness.start()
+        self._state.maintenance.start()
         self._announce()
 
     def _announce(self) -> None:

@@ -24,7 +24,7 @@ from overlaymq.ids import Id
 from overlaymq.messages import Peer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from random import Random
 
     from overlaymq.config import PastryConfig
@@ -139,6 +139,36 @@ class Pastry:
         if not self._left:
             self._dispatch(input)
             self._finish()
+        effects, state.effects = state.effects, outer
+        return effects
+
+    def adopt(
+        self,
+        leaves: Iterable[Peer],
+        entries: Iterable[tuple[Peer, float]],
+        neighbours: Iterable[tuple[Peer, float]],
+        now: float,
+        timers: bool = False,
+    ) -> Effects:
+        """Be active at once with tables that somebody else has filled, distances as round trips.
+
+        Nobody is told of it, so whoever fills the tables of one node must fill those of all. Without
+        timers the node never speaks unless it is spoken to.
+        """
+        state = self.state
+        outer, state.effects, state.now = state.effects, [], now
+        for leaf in leaves:
+            state.leaves.add(leaf)
+        for peer, distance in entries:
+            state.table.consider(peer, distance)
+        for peer, distance in neighbours:
+            state.neighbourhood.add(peer, distance)
+        state.on_leaves_changed()
+        state.joining.become_active()
+        if timers:
+            state.liveness.start()
+            state.maintenance.start()
+        self._finish()
         effects, state.effects = state.effects, outer
         return effects
 
