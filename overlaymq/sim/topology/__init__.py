@@ -10,13 +10,16 @@
 
 from overlaymq.sim.topology.graph import Links, Topology, Tree
 from overlaymq.sim.topology.network import TopologyNetwork
+from overlaymq.sim.topology.stress import LinkStress, multicast_links
 from overlaymq.sim.topology.transit_stub import TransitStub, TransitStubParameters
 
 __all__ = [
+    "LinkStress",
     "Links",
     "Topology",
     "TopologyNetwork",
     "TransitStub",
     "TransitStubParameters",
     "Tree",
+    "multicast_links",
 ]

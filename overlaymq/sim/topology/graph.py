@@ -84,9 +84,15 @@ class Topology(ABC):
 
     @cached_property
     def _directed(self) -> tuple[Indexes, Indexes]:
-        a, b = self.links.a, self.links.b
-        keys = np.concatenate((a * self.routers + b, b * self.routers + a))
-        return np.unique(keys, return_index=True)
+        return directed(self.routers, self.links)
+
+
+def directed(routers: int, links: Links) -> tuple[Indexes, Indexes]:
+    """``source * routers + target`` for each pair of neighbours, ascending, and the link between them."""
+    there, back = links.a * routers + links.b, links.b * routers + links.a
+    # Both ways of a link stand together, so that of parallel links the first is found, either way.
+    keys, first = np.unique(np.stack((there, back), axis=1).ravel(), return_index=True)
+    return keys, first // 2 + first % 2 * len(links)
 
 
 def hop_diameter(neighbours: Sequence[Sequence[int]]) -> int | None:

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from overlaymq.sim.topology.graph import directed
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 WEIGHT = 256
 """The worth of one unit of weight in hops."""
 UNREACHED = 1 << 29
-BLOCK = 512
+BLOCK = 1024
 """Sources that are routed together: bounds the memory of the intermediate rows."""
 
 
@@ -54,11 +56,10 @@ class Neighbourhood:
     """Per router: its neighbours by ascending number, the cost of the step, its length."""
 
     def __init__(self, routers: int, links: Links, weight: Indexes) -> None:
-        a, b = links.a, links.b
-        ends = np.concatenate((a * routers + b, b * routers + a))
-        ends, first = np.unique(ends, return_index=True)
-        cost = (np.concatenate((weight, weight))[first] * WEIGHT + 1).astype(np.int32)
-        length = np.concatenate((links.length, links.length))[first]
+        ends, link = directed(routers, links)
+        link %= len(links)
+        cost = (weight[link] * WEIGHT + 1).astype(np.int32)
+        length = links.length[link]
         bounds = np.searchsorted(ends, np.arange(routers + 1) * routers).tolist()
         slices = [slice(low, high) for low, high in itertools.pairwise(bounds)]
         around = ends % routers
@@ -83,8 +84,11 @@ def shortest_routes(routers: int, links: Links, weight: Indexes) -> Routes:
         parent, step = _parents(around, distance, sources)
         hops = distance % WEIGHT
         routes.parent[sources] = parent.T
-        routes.delay[sources] = _delays(parent, step, hops).T
         routes.hops[sources] = hops.T
+        most = int(hops.max())
+        for column, source in enumerate(sources):
+            parents = routes.parent[source].astype(np.int64)
+            routes.delay[source] = _delays(parents, step[:, column], most)
     return routes
 
 
@@ -111,9 +115,9 @@ def _distances(around: Neighbourhood, sources: Indexes) -> NDArray[np.int32]:
 
 def _parents(
     around: Neighbourhood, distance: NDArray[np.int32], sources: Indexes
-) -> tuple[Indexes, Floats]:
+) -> tuple[NDArray[np.uint16], Floats]:
     """The last router before each, by source, and the length of the step from there."""
-    parent = np.zeros(distance.shape, np.int64)
+    parent = np.zeros(distance.shape, np.uint16)
     step = np.zeros(distance.shape, np.float64)
     for router, neighbours in enumerate(around.routers):
         if len(neighbours):
@@ -127,14 +131,13 @@ def _parents(
     return parent, step
 
 
-def _delays(parent: Indexes, step: Floats, hops: NDArray[np.int32]) -> Floats:
-    """Add the steps up, from the routers next to the source outwards."""
-    sources = parent.shape[1]
-    delay = step.ravel()
-    before = (parent * sources + np.arange(sources)).ravel()
-    order = np.argsort(hops.ravel().astype(np.uint8), kind="stable")
-    bounds = np.cumsum(np.bincount(hops.ravel())).tolist()
-    for low, high in itertools.pairwise(bounds):
-        here = order[low:high]
-        delay[here] += delay[before[here]]
-    return delay.reshape(step.shape)
+def _delays(parent: Indexes, step: Floats, hops: int) -> Floats:
+    """Add up the steps of one source's routes, of at most so many hops.
+
+    Each round doubles how far a sum reaches; at the source nothing is added any more.
+    """
+    delay, reached = step, parent
+    for _ in range(hops.bit_length()):
+        delay = delay + delay[reached]
+        reached = reached[reached]
+    return delay
