@@ -45,10 +45,13 @@ class TimerFired(msgspec.Struct, frozen=True, gc=False):
 
 
 class PeerFailed(msgspec.Struct, frozen=True, gc=False):
-    """The link to a peer broke or could not be opened: a reason to suspect it, not yet a death."""
+    """The link to a peer broke or could not be opened: a reason to suspect it, not yet a death.
+
+    ``gone``: its machine says that no process listens at its address any more."""
 
     peer: Peer
     reason: str
+    gone: bool = False
 
 
 class Measured(msgspec.Struct, frozen=True, gc=False):

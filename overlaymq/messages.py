@@ -118,7 +118,15 @@ class LeafProbeReply(msgspec.Struct, frozen=True, gc=False):
 
 
 class Heartbeat(msgspec.Struct, frozen=True, gc=False):
-    """I am alive. Any other message says so too, so this is sent only over silent links."""
+    """I am alive and take you for my neighbour: may I answer for my keys? ``asked_at``: my clock."""
+
+    asked_at: float
+
+
+class Lease(msgspec.Struct, frozen=True, gc=False):
+    """You may, for a while from when you asked; till then I keep you."""
+
+    asked_at: float
 
 
 class Announce(msgspec.Struct, frozen=True, gc=False):
@@ -336,6 +344,7 @@ Message: TypeAlias = (
     | LeafProbe
     | LeafProbeReply
     | Heartbeat
+    | Lease
     | Announce
     | SlotRequest
     | SlotReply

@@ -219,7 +219,7 @@ def _envelope(message: Message) -> bytes:
 
 def test_limits_have_reasons() -> None:
     peer = Peer(Id(1), "a")
-    nested: Message = Heartbeat()
+    nested: Message = Heartbeat(1.0)
     for _ in range(10):
         nested = Routed(Id(1), peer, 0, 0, nested)
     cases = {

@@ -580,7 +580,7 @@ def test_a_partition_heals() -> None:
 
 
 def test_a_quiet_ring_is_cheap() -> None:
-    """One heartbeat a period to one neighbour, not l: cost per node does not grow with the leaf set.
+    """A heartbeat a period to each neighbour, not to l: cost per node does not grow with the leaf set.
 
     Reference: protocols.md 1.9 (MSPastry)
     """
@@ -595,7 +595,7 @@ def test_a_quiet_ring_is_cheap() -> None:
     before = ring.simulation.messages
     run(ring, 100.0)
     periods = 100.0 / ring.config.heartbeat_every
-    assert sent["heartbeats"] <= 60 * (periods + 1)
+    assert sent["heartbeats"] <= 60 * 2 * (periods + 1)
     assert (ring.simulation.messages - before) / 60 / 100.0 < 2.0
 
 

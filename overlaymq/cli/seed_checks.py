@@ -131,7 +131,7 @@ class DeafInbox:
     def received(self, peer: Peer, message: Message) -> None:
         """See Inbox."""
 
-    def failed(self, peer: Peer, reason: str) -> None:
+    def failed(self, peer: Peer, reason: str, gone: bool = False) -> None:
         """See Inbox."""
 
     def closed(self, peer: Peer) -> None:

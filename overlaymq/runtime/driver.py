@@ -58,16 +58,19 @@ from overlaymq.events import (
 )
 from overlaymq.messages import Batch, Credit, Skipped
 from overlaymq.runtime.publishing import OwnTransit
+from overlaymq.runtime.recorder import FLUSH_EVERY
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from overlaymq.config import Config
     from overlaymq.core.node import Node
+    from overlaymq.core.reliability.upcalls import Upcalls
     from overlaymq.events import Effect, Event, Input, Timer
     from overlaymq.ids import Id
     from overlaymq.messages import Descriptor, Message, Peer
     from overlaymq.runtime.publishing import Publisher
+    from overlaymq.runtime.recorder import Recorder
     from overlaymq.runtime.subscription import Subscription
     from overlaymq.transport.base import Transport
 
@@ -106,8 +109,11 @@ class Question:
 class Driver:
     """Owns a core node and its transport. Implements the transport's Inbox."""
 
-    def __init__(self, node: Node, transport: Transport, config: Config) -> None:
-        self.node = node
+    def __init__(
+        self, node: Node, transport: Transport, config: Config, recorder: Recorder | None = None
+    ) -> None:
+        self.recorder = recorder
+        self._take_core(node)
         self.me = node.me
         self.config = config
         self.transport = transport
@@ -147,6 +153,8 @@ class Driver:
                 self._in_background, work, name=f"overlaymq {work.__name__}"
             )
         self._after(KEEP_EVERY, self._tell_kept)
+        if self.recorder is not None:
+            self._after(FLUSH_EVERY, self._flush_record)
 
     async def drain(self, seconds: float) -> None:
         """Wait, but not longer than this, until nothing accepted waits here for credit or for a root."""
@@ -162,9 +170,13 @@ class Driver:
 
     def begin_again(self, node: Node) -> None:
         """Before the join has succeeded: another core, and none of the old one's timers."""
-        self.node = node
+        self._take_core(node)
         self._timers = [entry for entry in self._timers if callable(entry[2])]
         heapq.heapify(self._timers)
+
+    def _take_core(self, node: Node) -> None:
+        self.node = node
+        self._step = node.handle if self.recorder is None else self.recorder.watch(node)
 
     def stop(self, reason: str = "the node is closed") -> None:
         """Leave the ring, end every handle, and stop keeping time."""
@@ -216,7 +228,7 @@ class Driver:
             while self._inputs:
                 input_, transit = self._inputs.popleft()
                 now = time.monotonic()
-                effects = self.node.handle(input_, now)
+                effects = self._step(input_, now)
                 self._perform(effects, transit, now)
                 if transit is not None:
                     if transit.pending == 0:
@@ -226,6 +238,12 @@ class Driver:
         finally:
             self._handling = False
         self.settle()
+
+    def set_upcalls(self, topic: Id, upcalls: Upcalls) -> None:
+        """Install the application's upcalls in the core."""
+        if self.recorder is not None:
+            upcalls = self.recorder.upcalls(topic, upcalls)
+        self.node.set_upcalls(topic, upcalls)
 
     def _perform(self, effects: list[Effect], transit: Transit | None, now: float) -> None:
         for effect in effects:
@@ -407,13 +425,13 @@ class Driver:
         if publisher is not None:
             publisher.flush_if_idle()
 
-    def failed(self, peer: Peer, reason: str) -> None:
+    def failed(self, peer: Peer, reason: str, gone: bool = False) -> None:
         """A link broke: what was on it and not confirmed may be lost, and is counted."""
         if unconfirmed := self.flow.unconfirmed(peer):
             self.dropped("link lost, unconfirmed", unconfirmed)
         self._lost_link(peer)
         if not self.ended:
-            self.handle(PeerFailed(peer, reason))
+            self.handle(PeerFailed(peer, reason, gone))
 
     def closed(self, peer: Peer) -> None:
         """A link ended in peace."""
@@ -562,6 +580,11 @@ class Driver:
         delay = self._timers[0][0] - time.monotonic() if self._timers else float("inf")
         with trio.move_on_after(max(0.0, delay)):
             await self._timer_wake.wait()
+
+    def _flush_record(self) -> None:
+        assert self.recorder is not None
+        self.recorder.flush()
+        self._after(FLUSH_EVERY, self._flush_record)
 
     def _tell_kept(self) -> None:
         self.transport.keep(self.node.kept())

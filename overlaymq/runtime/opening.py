@@ -29,6 +29,7 @@ from overlaymq.identity import Identity
 from overlaymq.runtime.admin import admin_service
 from overlaymq.runtime.driver import Driver
 from overlaymq.runtime.node import Node
+from overlaymq.runtime.recorder import Recorder
 from overlaymq.transport.grpc import GrpcTransport
 
 if TYPE_CHECKING:
@@ -94,8 +95,11 @@ async def run_node(config: Config, transport: Transport) -> AsyncIterator[Node]:
     entrance = _Entrance()
     me = await transport.start(entrance)
     driver: Driver | None = None
+    recorder: Recorder | None = None
     try:
-        driver = Driver(_core(me, config), transport, config)
+        if config.recorder.file:
+            recorder = Recorder(config.recorder, me)
+        driver = Driver(_core(me, config), transport, config, recorder)
         entrance.let_in(driver)
         driver.start()
         await _join(driver, config)
@@ -110,7 +114,11 @@ async def run_node(config: Config, transport: Transport) -> AsyncIterator[Node]:
                 if driver is not None:
                     driver.stop()
             finally:
-                await transport.aclose()
+                try:
+                    await transport.aclose()
+                finally:
+                    if recorder is not None:
+                        await recorder.aclose()
 
 
 def _core(me: Peer, config: Config) -> CoreNode:
@@ -146,7 +154,7 @@ class _Entrance:
         else:
             self._early.append(("received", (peer, message)))
 
-    def failed(self, peer: Peer, reason: str) -> None:
+    def failed(self, peer: Peer, reason: str, gone: bool = False) -> None:
         self._tell("failed", peer, reason)
 
     def closed(self, peer: Peer) -> None:

@@ -279,7 +279,7 @@ class Simulation:
 
     def _refuse(self, host: Host, peer: Peer) -> None:
         if self.faults is not None and self.faults.link_break is not None:
-            self.schedule(self.faults.link_break, host, PeerFailed(peer, "unreachable"))
+            self.schedule(self.faults.link_break, host, PeerFailed(peer, "unreachable", True))
 
     def _set_timer(self, host: Host, effect: SetTimer) -> None:
         delay = effect.delay

@@ -43,8 +43,9 @@ class Inbox(Protocol):
     def received(self, peer: Peer, message: Message) -> None:
         """A control message or a batch arrived."""
 
-    def failed(self, peer: Peer, reason: str) -> None:
-        """The link broke or could not be opened; what was queued on it is lost."""
+    def failed(self, peer: Peer, reason: str, gone: bool = False) -> None:
+        """The link broke or could not be opened; what was queued on it is lost. ``gone``: the other
+        machine says that nobody listens at the peer's address, so its process is not there."""
 
     def closed(self, peer: Peer) -> None:
         """The link ended as both sides wished (idle, or the peer said goodbye)."""

@@ -123,6 +123,7 @@ async def an_unreachable_peer_fails(bench: Bench) -> None:
     a.call("send_batch", ghost, batch(0))
     a.call("watch", ghost)
     await a.inbox.until(lambda: a.inbox.count("failed", ghost.id) == 1)
+    assert a.inbox.gone == [ghost.id]
     await a.inbox.until(lambda: a.inbox.count("drained") == 1)
     assert not a.inbox.count("opened")
     assert a.call("backlog", ghost) == 0
@@ -135,6 +136,7 @@ async def another_id_than_expected_fails(bench: Bench) -> None:
     wrong = Peer(Id(99), b.peer.address, 1)
     a.call("send", wrong, Ping(1))
     await a.inbox.until(lambda: a.inbox.count("failed", wrong.id) == 1)
+    assert a.inbox.gone == [wrong.id]
     a.ping(b, 2)
     await b.inbox.until(lambda: bool(b.inbox.messages))
     assert b.inbox.numbers(a.id) == [2]

@@ -82,6 +82,7 @@ class Recorder:
         self.drops: dict[str, int] = {}
         self.breaches: list[str] = []
         self.open: dict[Id, Peer] = {}
+        self.gone: list[Id] = []
         self.inside = False  # a call into the transport is under way
         self.finished = False
         self.poison: Message | None = None
@@ -116,8 +117,10 @@ class Recorder:
         if self.poison is not None and message == self.poison:
             raise RuntimeError("the node fails on this message, as the check wants it to")
 
-    def failed(self, peer: Peer, reason: str) -> None:
+    def failed(self, peer: Peer, reason: str, gone: bool = False) -> None:
         self._note("failed", peer, reason)
+        if gone:
+            self.gone.append(peer.id)
         if not reason:
             self.breaches.append("failed without a reason")
         self.open.pop(peer.id, None)

@@ -282,7 +282,7 @@ class GrpcTransport(Transport):
         if reason is None:
             self._inbox.closed(lane.peer)
         else:
-            self._inbox.failed(lane.peer, reason)
+            self._inbox.failed(lane.peer, reason, lane.gone)
 
     def _on_control(self, lane: Lane, envelopes: Sequence[bytes], size: int) -> None:
         self.control_taken += size

@@ -28,6 +28,11 @@ DATA = "/overlaymq.v1.Link/Data"
 SIMULTANEOUS = "ABORTED"
 """The status that means: my dial to you wins, wait for it."""
 
+NOBODY = "nobody listens"
+"""The label of a connection that the other machine's system refused."""
+ANOTHER = "another id"
+"""The label of an address where another node listens now."""
+
 
 class Dialer:
     """The dialling half of an Engine."""
@@ -70,6 +75,7 @@ class Dialer:
             if lane.link is None:
                 if refused.label != "back-off":
                     self.back_off(id_)
+                lane.gone = refused.label in (NOBODY, ANOTHER)
                 self._engine.end_lane(lane, str(refused))
         finally:
             lane.dial = None
@@ -172,7 +178,7 @@ class Dialer:
             )
         if expected is not None and other.id != expected:
             raise Refused(
-                f"expected {short(expected)} at {address}, found {short(other.id)}", "another id"
+                f"expected {short(expected)} at {address}, found {short(other.id)}", ANOTHER
             )
         return other
 
@@ -195,7 +201,8 @@ class Dialer:
         if code.name == SIMULTANEOUS and other is not None:
             return _TheirsWins(other.id)
         if code is grpc.StatusCode.UNAVAILABLE and other is None:
-            return Refused(f"nobody answers at {address} ({text})", "no answer")
+            label = NOBODY if "refused" in text.lower() else "no answer"
+            return Refused(f"nobody answers at {address} ({text})", label)
         if code is grpc.StatusCode.UNIMPLEMENTED:
             return Refused(f"{address} is a gRPC server, but not an overlaymq node", "not a node")
         return Refused(f"{address} refused the link: {text}", "refused by the other side")

@@ -44,6 +44,7 @@ class Lane:
         "dial",
         "dialled",
         "ended",
+        "gone",
         "kill",
         "link",
         "malformed",
@@ -70,6 +71,7 @@ class Lane:
         self.abandoned = False  # trio: its items have moved to the lane that was opened
         self.malformed = 0  # trio
         self.ended = False  # I/O
+        self.gone = False  # I/O: nobody, or somebody else, listens at the address
         self.dialled = False  # I/O
         self.link: Link | None = None  # I/O
         self.dial: asyncio.Task[None] | None = None  # I/O

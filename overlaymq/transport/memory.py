@@ -122,7 +122,7 @@ class MemoryNetwork:
         if self._pumping:
             trio.lowlevel.current_trio_token().run_sync_soon(self._pump)
 
-    def _break(self, side: _Side, reason: str) -> None:
+    def _break(self, side: _Side, reason: str, gone: bool = False) -> None:
         """End a link at once: whatever is still in the queue for it finds its side detached."""
         other = side.other
         for end in (side, other):
@@ -130,8 +130,14 @@ class MemoryNetwork:
                 del end.host._sides[end.peer.id]
                 end.other = None
                 # Ahead of all that is queued: a dial there may open the pair's next link.
-                self._queue.appendleft(_failing(end, reason))
+                self._queue.appendleft(_failing(end, reason, gone))
                 self._wake()
+
+    def _gone(self, a: str, peer: Peer) -> bool:
+        there = self._hosts.get(peer.address)
+        return frozenset((a, peer.address)) not in self._cuts and (
+            there is None or there.peer.id != peer.id
+        )
 
     def _reachable(self, a: str, b: str) -> MemoryTransport | None:
         return None if frozenset((a, b)) in self._cuts else self._hosts.get(b)
@@ -302,7 +308,8 @@ class MemoryTransport(Transport):
             return  # it is over, or the other's dial was first
         outcome = self._dial(side.peer.address, side.peer.id)
         if isinstance(outcome, str):
-            self._network._break(side, outcome)
+            gone = self._network._gone(self.peer.address, side.peer)
+            self._network._break(side, outcome, gone)
 
     def _dial(self, address: str, expected: Id | None) -> Peer | str:
         """Open a link; a text says why it could not be."""
@@ -402,9 +409,9 @@ def _closed(peer: Peer, inbox: Inbox) -> None:
     inbox.closed(peer)
 
 
-def _failing(side: _Side, reason: str) -> Callable[[], None]:
+def _failing(side: _Side, reason: str, gone: bool = False) -> Callable[[], None]:
     def fail() -> None:
         side.settle()
-        side.host._tell_now("failed", lambda inbox: inbox.failed(side.peer, reason))
+        side.host._tell_now("failed", lambda inbox: inbox.failed(side.peer, reason, gone))
 
     return fail

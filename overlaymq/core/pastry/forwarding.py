@@ -6,8 +6,9 @@ is suspected and probed, and the message takes another way at once, at most ``co
 Before the first acknowledgement, the neighbour's distance as measured, told or seen in a probe makes the
 configured first deadline shorter, so that a dead entry met for the first time costs half a second on a LAN.
 
-A message is held, within bounds, while this node is not active yet and while the liveness of its owner
-is in doubt; it is routed again when the leaf set changes or a suspicion is settled.
+A message is held, within bounds, while this node is not active yet, while it has no lease for the key, and
+while the liveness of its owner is in doubt; it is routed again when the leaf set changes, a lease comes or a
+suspicion is settled.
 
 A message whose acknowledgement was lost travels twice. Its source has given it a random number, so a hop
 knows what the same neighbour hands over again (and acknowledges it again), and the owner what it has
@@ -127,13 +128,20 @@ class Forwarding:
             if not state.admission.may_pass(routed):
                 return
         way, peer = next_hop(state, routed.key, avoid, absent, routed.randomize)
-        if way is Way.HOLD or (way is Way.DELIVER and not state.active):
+        if way is Way.HOLD or (way is Way.DELIVER and not self._may_deliver(routed)):
             self._hold(routed, until)
         elif way is Way.DELIVER:
             self._deliver(routed)
         else:
             state.counters.rare += way is Way.RARE
             self._forward(routed, peer, avoid)
+
+    def _may_deliver(self, routed: Routed) -> bool:
+        # What serves the ring itself needs no lease: it would wait for what it is to bring about.
+        state = self._state
+        if isinstance(routed.body, JoinRequest | LeafProbe):
+            return state.active
+        return state.active and state.leases.cover(routed.key, state.now)
 
     def acked(self, peer: Peer, ack: RoutedAck) -> None:
         """The neighbour has the message; its round trip sets the next deadline."""

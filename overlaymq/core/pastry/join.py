@@ -350,7 +350,7 @@ class Joining:
     def _activate(self) -> None:
         self.become_active()
         self._candidates, self._distances, self._waiting = {}, {}, set()
-        self._state.liveness.start()
+        self._state.leases.start()
         self._state.maintenance.start()
         self._announce()
 

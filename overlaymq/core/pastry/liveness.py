@@ -1,8 +1,9 @@
 """Who is alive: heartbeats, suspicion, verification, death (MSPastry, DSN 2004; protocols.md 1.7, 1.9).
 
-Each node sends one heartbeat a period to its left neighbour, so it expects one from its right; any other
-message counts. A neighbour that is late, does not acknowledge or whose link breaks is *suspected*: routed
-around, and probed. Only when the probe and its retries fail is it dead and removed. A rumour of death
+Each node asks its two neighbours on the ring for a lease every period (``leases``), and probes the one that
+does not answer. A node that does not acknowledge or whose link breaks is *suspected*: routed around, and
+probed. Only when the probe and its retries fail, and no lease that this node
+granted it is running, is it dead and removed. A rumour of death
 is never believed, only verified. After a death the whole leaf set is probed with the list of the failed,
 so that several adjacent failures are found in parallel. Deaths come in bursts, so there is one such round
 in a probe timeout, which tells of all, and leaves out who has heard of them by another probe or answer;
@@ -26,12 +27,12 @@ from typing import TYPE_CHECKING
 
 from overlaymq.core.pastry.state import FAILED_SECONDS
 from overlaymq.events import PeerDead
-from overlaymq.messages import Departing, Heartbeat, LeafProbe, LeafProbeReply
+from overlaymq.messages import Departing, LeafProbe, LeafProbeReply
 
 if TYPE_CHECKING:
     from overlaymq.core.pastry.state import State
     from overlaymq.ids import Id
-    from overlaymq.messages import Peer
+    from overlaymq.messages import Heartbeat, Peer
 
 PROBES_KEPT = 1024
 SPARES_KEPT = 256
@@ -60,8 +61,6 @@ class Liveness:
 
     __slots__ = (
         "_probing",
-        "_right",
-        "_right_heard",
         "_round",
         "_spares",
         "_state",
@@ -73,8 +72,6 @@ class Liveness:
     def __init__(self, state: State) -> None:
         self._state = state
         self._probing: dict[Id, Probing] = {}
-        self._right: Id | None = None
-        self._right_heard = 0.0
         self._round = 0
         self._spares: dict[Id, Peer] = {}
         self._told: set[Id] = set()
@@ -86,52 +83,11 @@ class Liveness:
         """Whether any probe is outstanding."""
         return bool(self._probing)
 
-    # --- heartbeats --------------------------------------------------------------------------------
-
-    def start(self) -> None:
-        """This node is active: start the two periodic timers at a random phase."""
-        state = self._state
-        state.set_timer("heartbeat", state.config.heartbeat_every * state.random.random())
-        state.set_timer("watch", state.config.heartbeat_every)
-
-    def heartbeat_due(self) -> None:
-        """Tell the left neighbour that this node lives, unless it has just heard from it."""
-        state = self._state
-        left = state.leaves.left
-        period = state.config.heartbeat_every
-        if left is not None and state.left_sent + period <= state.now:
-            state.send(left, Heartbeat())
-        wait = period if left is None else state.left_sent + period - state.now
-        state.set_timer("heartbeat", max(wait, period / 100))
-        self._forget_old_failures()
-
-    def watch_right(self) -> None:
-        """The leaf set has changed: a new right neighbour is given a full period."""
-        right = self._state.leaves.right
-        id_ = None if right is None else right.id
-        if id_ != self._right:
-            self._right = id_
-            self._right_heard = self._state.now
-
-    def watch_due(self) -> None:
-        """Suspect the right neighbour if it is late."""
-        state = self._state
-        period = state.config.heartbeat_every
-        right = state.leaves.right
-        if right is None:
-            state.set_timer("watch", period)
-            return
-        left_over = self._right_heard + period + state.config.probe_timeout - state.now
-        if left_over <= 0:
-            self.suspect(right)
-            left_over = period
-        state.set_timer("watch", left_over)
+    # --- signs of life -----------------------------------------------------------------------------
 
     def heard(self, peer: Peer) -> None:
         """Any message from a node shows that it lives."""
         id_ = peer.id
-        if id_ == self._right:
-            self._right_heard = self._state.now
         if self._state.suspects and self._state.suspects.pop(id_, None) is not None:
             self._state.release_due = True
         if self._probing:
@@ -139,12 +95,10 @@ class Liveness:
             if probing is not None:
                 probing.heard = True
 
-    def beat(self, peer: Peer) -> None:
-        """A heartbeat: who sends it takes this node for its left neighbour, so it belongs here."""
+    def beat(self, peer: Peer, question: Heartbeat) -> None:
+        """A heartbeat: only active nodes send it."""
         self._state.arrivals.joined(peer.id)
-        if self._state.leaves.admits(peer.id):
-            self._state.failed.pop(peer.id, None)
-            self.probe(peer)
+        self._state.leases.asked(peer, question)
 
     def heard_member(self, peer: Peer) -> bool:
         """A message that only a ring member sends; False if it is from before the node came back."""
@@ -218,6 +172,10 @@ class Liveness:
             return
         if probing.tries <= self._state.config.probe_retries:
             self._send_probe(probing)
+            return
+        promised = self._state.leases.promised(id_)
+        if promised > 0 and not probing.heard:
+            self._state.set_timer("probe", promised, id_, round_)
             return
         del self._probing[id_]
         if probing.heard:
@@ -396,7 +354,8 @@ class Liveness:
         state.notify(PeerDead(peer))
         state.effects.extend(state.application.peer_died(peer, state.now))
 
-    def _forget_old_failures(self) -> None:
+    def forget_old_failures(self) -> None:
+        """The dead are remembered only while rumours of them go round."""
         state = self._state
         for id_ in [i for i, at in state.failed.items() if state.now - at > FAILED_SECONDS]:
             del state.failed[id_]

@@ -6,6 +6,7 @@ again, and the application hears of a changed leaf set. Nothing here waits, logs
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -15,6 +16,7 @@ from overlaymq.core.pastry.admission import Admission
 from overlaymq.core.pastry.arrivals import Arrivals
 from overlaymq.core.pastry.forwarding import Forwarding
 from overlaymq.core.pastry.join import Joining
+from overlaymq.core.pastry.leases import Leases
 from overlaymq.core.pastry.liveness import Liveness
 from overlaymq.core.pastry.maintenance import Maintenance
 from overlaymq.core.pastry.repair import Repair
@@ -64,6 +66,7 @@ class Pastry:
         self, me: Peer, config: PastryConfig, random: Random, application: Application
     ) -> None:
         self.state = state = State(me, config, random, application)
+        state.leases = Leases(state)
         state.liveness = Liveness(state)
         state.forwarding = Forwarding(state)
         state.repair = Repair(state)
@@ -98,6 +101,11 @@ class Pastry:
         if state.leaves.covers(key) or state.whole_ring():
             return state.leaves.closest(key)
         return None
+
+    def owns(self, key: Id, now: float) -> bool:
+        """Whether this node may answer for a key now: the closest, in the ring, and under a lease."""
+        state = self.state
+        return state.active and self.owner(key) is state.me and state.leases.cover(key, now)
 
     def closest(self, key: Id, count: int) -> list[Peer]:
         """The closest to a key of this node and its leaf set, closest first."""
@@ -165,8 +173,9 @@ class Pastry:
             state.neighbourhood.add(peer, distance)
         state.on_leaves_changed()
         state.joining.become_active()
+        state.leases.adopt(now if timers else inf)
         if timers:
-            state.liveness.start()
+            state.leases.start()
             state.maintenance.start()
         self._finish()
         effects, state.effects = state.effects, outer
@@ -186,6 +195,8 @@ class Pastry:
         elif isinstance(input, PeerFailed):
             state.measuring.pop(input.peer.id, None)
             state.joining.peer_failed(input.peer)
+            if input.gone:
+                state.leases.release(input.peer.id)
             state.liveness.link_failed(input.peer)
         elif isinstance(input, Join):
             state.joining.start(input.seeds)
@@ -244,7 +255,8 @@ HANDLERS: dict[type, Callable[[State, Peer, Any], None]] = {
     m.StateReply: lambda s, peer, message: s.maintenance.state_reply(peer, message),
     m.LeafProbe: lambda s, peer, message: s.liveness.probed(peer, message),
     m.LeafProbeReply: lambda s, peer, message: s.liveness.answered(peer, message),
-    m.Heartbeat: lambda s, peer, _: s.liveness.beat(peer),
+    m.Heartbeat: lambda s, peer, message: s.liveness.beat(peer, message),
+    m.Lease: lambda s, peer, message: s.leases.granted(peer, message),
     m.Announce: lambda s, peer, message: s.maintenance.announced(peer, message),
     m.SlotRequest: lambda s, peer, message: s.repair.asked(peer, message),
     m.SlotReply: lambda s, peer, message: s.repair.answered(peer, message),
@@ -257,8 +269,8 @@ TIMERS: dict[str, Callable[[State, Timer], None]] = {
     "pastry.ack": lambda s, timer: s.forwarding.ack_due(timer.subject),
     "pastry.held": lambda s, _: s.forwarding.hold_due(),
     "pastry.join": lambda s, timer: s.joining.due(timer.round),
-    "pastry.heartbeat": lambda s, _: s.liveness.heartbeat_due(),
-    "pastry.watch": lambda s, _: s.liveness.watch_due(),
+    "pastry.heartbeat": lambda s, _: s.leases.heartbeat_due(),
+    "pastry.lease": lambda s, timer: s.leases.retry_due(timer.round),
     "pastry.probe": lambda s, timer: s.liveness.probe_due(Id(timer.subject), timer.round),
     "pastry.deaths": lambda s, _: s.liveness.deaths_due(),
     "pastry.arrival": lambda s, timer: s.arrivals.due(Id(timer.subject), timer.round),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from overlaymq.core.pastry.arrivals import Arrivals
     from overlaymq.core.pastry.forwarding import Forwarding
     from overlaymq.core.pastry.join import Joining
+    from overlaymq.core.pastry.leases import Leases
     from overlaymq.core.pastry.liveness import Liveness
     from overlaymq.core.pastry.maintenance import Maintenance
     from overlaymq.core.pastry.repair import Repair
@@ -74,10 +75,9 @@ class State:
         "forwarding",
         "hops",
         "joining",
+        "leases",
         "leaves",
         "leaves_changed",
-        "left",
-        "left_sent",
         "liveness",
         "maintenance",
         "me",
@@ -96,6 +96,7 @@ class State:
     arrivals: Arrivals
     forwarding: Forwarding
     joining: Joining
+    leases: Leases
     liveness: Liveness
     maintenance: Maintenance
     repair: Repair
@@ -118,8 +119,6 @@ class State:
         self.measuring: dict[Id, float] = {}
         self.asked: dict[int, Id] = {}
         self.serial = 0
-        self.left: Id | None = None
-        self.left_sent = 0.0
         self.leaves_changed = False
         self.release_due = False
         self.counters = Counters()
@@ -128,9 +127,7 @@ class State:
     # --- effects -----------------------------------------------------------------------------------
 
     def send(self, peer: Peer, message: Message) -> None:
-        """Send, and remember that the left neighbour has heard from us."""
-        if peer.id == self.left:
-            self.left_sent = self.now
+        """Give a message to a peer."""
         self.effects.append(Send(peer, message))
 
     def set_timer(self, part: str, delay: float, subject: int = 0, round: int = 0) -> None:
@@ -237,19 +234,14 @@ class State:
         self.release_due = True
         if self.arrivals:
             self.arrivals.prune()
-        left = self.leaves.left
-        if left is None:
-            self.left = None
-        elif left.id != self.left:
-            self.left = left.id
-            self.left_sent = -inf
-        self.liveness.watch_right()
+        self.leases.leaves_changed()
 
     def empty_leaf_set(self) -> None:
         """Begin anew: nobody is near, in doubt or dead."""
         self.suspects.clear()
         self.failed.clear()
         self.leaves.clear()
+        self.leases.clear()
         self.on_leaves_changed()
 
     def unlearn(self, id_: Id) -> None:

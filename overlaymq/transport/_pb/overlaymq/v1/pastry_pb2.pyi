@@ -101,8 +101,16 @@ class LeafProbeReply(_message.Message):
     def __init__(self, leaves: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., failed: _Optional[_Iterable[bytes]] = ..., active: bool = ...) -> None: ...
 
 class Heartbeat(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("asked_at",)
+    ASKED_AT_FIELD_NUMBER: _ClassVar[int]
+    asked_at: float
+    def __init__(self, asked_at: _Optional[float] = ...) -> None: ...
+
+class Lease(_message.Message):
+    __slots__ = ("asked_at",)
+    ASKED_AT_FIELD_NUMBER: _ClassVar[int]
+    asked_at: float
+    def __init__(self, asked_at: _Optional[float] = ...) -> None: ...
 
 class Announce(_message.Message):
     __slots__ = ("rows",)
