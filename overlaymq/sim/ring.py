@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from overlaymq.sim.network import NetworkModel
 
 
+SEED_DRAWS = 20
+"""Nearly all nodes are active, so drawing until one is costs less than looking at all of them."""
+
+
 class Delivery:
     """One lookup's end."""
 
@@ -108,12 +112,20 @@ class Ring:
         self.simulation.start(peer, Join(seeds))
         return node
 
+    def random_seed(self) -> list[Peer]:
+        """A random active node; nobody if there is none."""
+        nodes = list(self.nodes.values())
+        for _ in range(SEED_DRAWS if nodes else 0):
+            node = nodes[self.random.randrange(len(nodes))]
+            if node.pastry.active:
+                return [node.pastry.me]
+        active = [node.pastry.me for node in nodes if node.pastry.active]
+        return [active[self.random.randrange(len(active))]] if active else []
+
     def grow(self, count: int, spacing: float = 0.05) -> None:
         """Join nodes one after the other, each through a random active one."""
         for _ in range(count):
-            active = [node.pastry.me for node in self.nodes.values() if node.pastry.active]
-            seeds = [active[self.random.randrange(len(active))]] if active else []
-            self.join(self.new_peer(), *seeds)
+            self.join(self.new_peer(), *self.random_seed())
             self.simulation.run_until(self.simulation.now + spacing)
 
     def settle(self, limit: float = 60.0) -> bool:
