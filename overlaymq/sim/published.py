@@ -76,7 +76,16 @@ HALF_A_DECADE = math.sqrt(10.0)
 """What is "of the order of" a figure lies within half a decade of it."""
 
 PASTRY_2001 = (
-    Target("P1", "mean hops over log16 N", "log16 N, below ceil(log16 N)", 0.9, 1.05),
+    Target("P1/bound", "mean hops", "< ceil(log16 N)"),
+    Target(
+        "P1/ratio",
+        "mean hops over log16 N",
+        "follows log16 N",
+        0.9,
+        1.05,
+        "15/16 is expected, as one digit in 16 matches by chance (MSPastry); the leaf set makes it less, "
+        "and a last hop within the leaf set more",
+    ),
     Target("P2/mean", "mean hops", 3.98, 3.98 - HOPS_TOLERANCE, 3.98 + HOPS_TOLERANCE),
     *(
         Target(
@@ -143,7 +152,15 @@ PASTRY_2001 = (
 PASTRY_FACTS = (
     Target("PA-1", "mean hops", "< ceil(log16 N)"),
     Target("PA-2/max", "largest routing table and leaf set", "15 ceil(log16 N) + 16"),
-    Target("PA-2/mean", "mean entries of the routing table and leaf set", "about 75 of 91"),
+    Target(
+        "PA-2/mean",
+        "mean entries of the routing table and leaf set",
+        "about 75",
+        72.0,
+        78.0,
+        '"about": within 4 %',
+    ),
+    Target("PA-2/other", "mean entries of the routing table and leaf set", "about 75"),
     Target("PA-3", "lookups lost with fewer than l/2 adjacent failures", 0.0, 0.0, 0.0),
     Target("PA-3/8", "share of lookups lost or astray with 8 adjacent failures", "not guaranteed"),
     Target(
@@ -191,7 +208,15 @@ MSPASTRY = (
         1e-5 * HALF_A_DECADE,
         "recalled, low confidence",
     ),
-    Target("MS-loss/loss", "share of lookups lost at 5 % link loss", "order of 1e-5"),
+    *(
+        Target(f"{key}/loss", f"{metric} at 5 % link loss", "not stated")
+        for key, metric in (
+            ("MS-overhead", "control messages a second and node"),
+            ("MS-stretch", "delay of lookups over direct delay"),
+            ("MS-loss", "share of lookups lost"),
+            ("MS-hops", "mean hops"),
+        )
+    ),
     Target("MS-hops", "mean hops", "not stated"),
 )
 """MSPastry, DSN 2004, as protocols.md 1.9 has it; the ids are our own."""
