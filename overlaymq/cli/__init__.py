@@ -16,6 +16,7 @@ from overlaymq.cli.node import node
 from overlaymq.cli.pub import pub
 from overlaymq.cli.running import EXIT_CODES
 from overlaymq.cli.sim import sim
+from overlaymq.cli.sim_replay import replay
 from overlaymq.cli.status import status
 from overlaymq.cli.sub import sub
 
@@ -39,3 +40,4 @@ def main() -> None:
 
 for _command in (node, pub, sub, status, doctor, sim):
     main.add_command(_command)
+sim.add_command(replay)

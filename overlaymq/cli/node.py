@@ -25,9 +25,12 @@ LOOK_EVERY = 0.25
 
 @click.command()
 @node_options
+@click.option(
+    "--record", metavar="FILE", help="Record what happens, for `sim replay`. Holds payloads."
+)
 @json_option
 @verbose_option
-def node(options: NodeOptions, as_json: bool, verbose: int) -> None:
+def node(options: NodeOptions, record: str | None, as_json: bool, verbose: int) -> None:
     """Run a node until Ctrl-C.
 
     It listens, joins, and prints its neighbours on the ring as they come and go.
@@ -35,7 +38,7 @@ def node(options: NodeOptions, as_json: bool, verbose: int) -> None:
 
     async def command() -> Exit:
         tell = Narrator(as_json)
-        async with opened(options) as running:
+        async with opened(options, record) as running:
             tell.started(running)
             await _watch_neighbours(running, tell)
         return Exit.OK

@@ -38,9 +38,11 @@ MEET_PAUSE = 0.1
 
 
 @asynccontextmanager
-async def opened(options: NodeOptions) -> AsyncIterator[Node]:
+async def opened(options: NodeOptions, record: str | None = None) -> AsyncIterator[Node]:
     """A node as the flags, the environment and the file say."""
     config = configured(options)
+    if record is not None:
+        config = replace(config, recorder=replace(config.recorder, file=record))
     async with AsyncExitStack() as stack:
         bare = replace(config, admin=AdminConfig(enabled=False))
         if meets(config, options):

@@ -65,10 +65,19 @@ def _show(facts: Facts) -> None:
     out.print(f"overlaymq {escape(facts['version'])}, protocol {facts['protocol']}")
     held = counted(facts["descriptors_held"], "topic descriptor")
     out.print(f"keeps {held} for the ring")
+    if facts["recorder"] is not None:
+        out.print(_recording(facts["recorder"]))
     out.print(_peers("Neighbours on the ring (leaf set)", facts["leaf_set"]))
     out.print(_links(facts["links"]))
     out.print(_topics(facts["topics"]))
     out.print(_counters(facts["statistics"]))
+
+
+def _recording(recorder: Facts) -> str:
+    recorded = f"{counted(recorder['steps'], 'step')} to {escape(recorder['file'])}"
+    if recorder["problem"]:
+        return f"recording has ended after {recorded}: {escape(recorder['problem'])}"
+    return f"has recorded {recorded}"
 
 
 def _peers(title: str, peers: list[Facts]) -> Group | str:

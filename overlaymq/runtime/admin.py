@@ -53,6 +53,7 @@ def status(node: Node) -> dict[str, Any]:
             for topic in driver.node.active_topics()
         ],
         "descriptors_held": len(driver.node.topics.held),
+        "recorder": driver.recorder.facts() if driver.recorder is not None else None,
         "statistics": msgspec.to_builtins(node.statistics()),
     }
 

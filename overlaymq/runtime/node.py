@@ -115,7 +115,7 @@ class Node:
     def set_upcalls(self, topic: str, upcalls: Upcalls) -> None:
         """Install upcalls for a topic on this node (see overlaymq.Upcalls)."""
         name, creator = split(topic)
-        self._driver.node.set_upcalls(ids.topic_id(name, creator), upcalls)
+        self._driver.set_upcalls(ids.topic_id(name, creator), upcalls)
 
     async def _find(self, topic: str) -> Descriptor:
         wanted = proposal(topic, self._driver.config, self._driver.me)
