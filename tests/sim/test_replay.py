@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 import trio
 from hypothesis import given
@@ -18,7 +19,8 @@ from hypothesis import strategies as st
 
 from overlaymq import ids
 from overlaymq.config import Config, RecorderConfig
-from overlaymq.core.node import Node
+from overlaymq.core.node import STRATEGIES, Node
+from overlaymq.core.reliability.modes import MODES
 from overlaymq.core.reliability.upcalls import Upcalls
 from overlaymq.core.topics import Topics
 from overlaymq.events import Join, Leave, Lookup, OpenTopic, Publish, Received, Subscribe
@@ -114,6 +116,18 @@ def test_the_same_core_does_the_same_again(tmp_path: Path) -> None:
     assert [one.step.input for one in steps] == STORY
     assert [one.difference for one in steps] == [""] * len(STORY)
     assert sum(len(one.effects) for one in steps) > 10
+
+
+@pytest.mark.parametrize("reliability", MODES)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_strategy_and_mode_can_be_recorded(strategy: str, reliability: str) -> None:
+    topic = msgspec.structs.replace(TOPIC, strategy=strategy, reliability=reliability)
+    core = Node(ME, Config(), Random(5))
+    for input_ in (Join(()), Subscribe(topic), Publish(topic, batch(0))):
+        core.handle(input_, 0.0)
+    again = load_snapshot(dump(Snapshot((), core), True)).core
+    after = Publish(topic, batch(1))
+    assert again.handle(after, 1.0) == core.handle(after, 1.0)
 
 
 def test_a_torn_record_is_read_up_to_the_tear(tmp_path: Path) -> None:
