@@ -60,18 +60,28 @@ class Host:
 
     def __init__(self, peer: Peer, node: Driven) -> None:
         self.peer = peer
-        self.node = node
+        self.node: Driven = node
         self.alive = True
         self.busy_until = 0.0
         """When a slow node will be done with all that it has received."""
 
+    def end(self) -> None:
+        """Whatever is still under way to it finds nobody."""
+        self.alive = False
+        self.node = NOBODY
+
 
 class Nobody:
-    """The node of the agenda, which is no node."""
+    """In place of a node that has crashed, so that its memory is free; also the agenda's."""
+
+    __slots__ = ()
 
     def handle(self, input: Any, now: float) -> Collection[Any]:
-        """Never called: the agenda's host is not alive."""
+        """Never called: only a host that is not alive has it."""
         return ()
+
+
+NOBODY = Nobody()
 
 
 class Waited:
@@ -129,8 +139,8 @@ class Simulation:
         self.on_notify: Callable[[Host, Event], None] | None = None
         self._heap: list[tuple[float, int, Host, Any]] = []
         self._sequence = 0
-        self._agenda = Host(Peer(Id(0), ""), Nobody())
-        self._agenda.alive = False
+        self._agenda = Host(Peer(Id(0), ""), NOBODY)
+        self._agenda.end()
 
     def node_random(self, name: str) -> Random:
         """A random source for one node, the same for the same seed and name."""
@@ -149,7 +159,7 @@ class Simulation:
         """Place a node at its address; whoever was there before has crashed."""
         before = self.hosts.get(peer.address)
         if before is not None:
-            before.alive = False
+            before.end()
         host = self.hosts[peer.address] = Host(peer, node)
         return host
 
@@ -159,7 +169,7 @@ class Simulation:
 
     def crash(self, peer: Peer) -> None:
         """Silently: nobody is told."""
-        self.hosts[peer.address].alive = False
+        self.hosts[peer.address].end()
 
     def schedule(self, delay: float, host: Host, input: Any) -> None:
         """Hand a node an input later."""
@@ -212,13 +222,11 @@ class Simulation:
         if self.on_input is not None:
             self.on_input(self.now, host, input)
         effects = host.node.handle(input, now)
-        if effects:
-            self.events += 1
-            self.perform(host, effects)
-        elif type(input) is TimerFired:
+        if not effects and type(input) is TimerFired:
             self.stale_timers += 1
-        else:
-            self.events += 1
+            return
+        self.events += 1
+        self.perform(host, effects)
 
     def _must_wait(self, host: Host, input: Any) -> bool:
         assert self.faults is not None

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from overlaymq.config import PastryConfig
@@ -16,6 +17,8 @@ from overlaymq.messages import LookupReply, LookupRequest, Peer
 from overlaymq.sim.engine import Simulation
 
 if TYPE_CHECKING:
+    from random import Random
+
     from overlaymq.core.dissemination.base import Effects
     from overlaymq.core.pastry.overlay import PastryInput
     from overlaymq.messages import Message, Routed
@@ -100,9 +103,10 @@ class Ring:
 
     # --- membership --------------------------------------------------------------------------------
 
-    def new_peer(self) -> Peer:
+    def new_peer(self, random: Random | None = None) -> Peer:
         """A node that does not exist yet."""
-        return Peer(Id(self.random.getrandbits(128)), f"node-{len(self.simulation.hosts)}")
+        random = random or self.random
+        return Peer(Id(random.getrandbits(128)), f"node-{len(self.simulation.hosts)}")
 
     def join(self, peer: Peer, *seeds: Peer) -> PastryOnly:
         """Start a node."""
@@ -112,20 +116,21 @@ class Ring:
         self.simulation.start(peer, Join(seeds))
         return node
 
-    def random_seed(self) -> list[Peer]:
-        """A random active node; nobody if there is none."""
+    def random_seeds(self, count: int, random: Random) -> list[Peer]:
+        """That many random active nodes, perhaps one of them twice; none if nobody is active."""
         nodes = list(self.nodes.values())
-        for _ in range(SEED_DRAWS if nodes else 0):
-            node = nodes[self.random.randrange(len(nodes))]
-            if node.pastry.active:
-                return [node.pastry.me]
-        active = [node.pastry.me for node in nodes if node.pastry.active]
-        return [active[self.random.randrange(len(active))]] if active else []
+        draws = SEED_DRAWS * count if nodes else 0
+        drawn = (nodes[random.randrange(len(nodes))].pastry for _ in range(draws))
+        seeds = list(islice((pastry.me for pastry in drawn if pastry.active), count))
+        if len(seeds) < count:
+            active = [node.pastry.me for node in nodes if node.pastry.active]
+            seeds = random.sample(active, min(count, len(active)))
+        return seeds
 
     def grow(self, count: int, spacing: float = 0.05) -> None:
         """Join nodes one after the other, each through a random active one."""
         for _ in range(count):
-            self.join(self.new_peer(), *self.random_seed())
+            self.join(self.new_peer(), *self.random_seeds(1, self.random))
             self.simulation.run_until(self.simulation.now + spacing)
 
     def settle(self, limit: float = 60.0) -> bool:
