@@ -176,6 +176,7 @@ PASTRY_FACTS = (
         "a constant times log16 N bounds the cost if cost / log16 N does not grow",
     ),
     Target("PA-5", "distance stretch", "1.59 to 2.2", 1.59, 2.2),
+    Target("PA-5/mean of ratios", "mean of the ratios", "not stated"),
     Target("PA-6", "distance stretch, transit-stub", "< 1.66", None, 1.66),
     Target("PA-7", "distance until two routes merge, over their distance", 1.0, 0.8, 1.3),
     Target("PA-8", "replicas of a root", 5.0),
