@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from overlaymq.config import PastryConfig
@@ -117,15 +116,17 @@ class Ring:
         return node
 
     def random_seeds(self, count: int, random: Random) -> list[Peer]:
-        """That many random active nodes, perhaps one of them twice; none if nobody is active."""
+        """That many different active nodes, or as many as there are."""
         nodes = list(self.nodes.values())
-        draws = SEED_DRAWS * count if nodes else 0
-        drawn = (nodes[random.randrange(len(nodes))].pastry for _ in range(draws))
-        seeds = list(islice((pastry.me for pastry in drawn if pastry.active), count))
-        if len(seeds) < count:
-            active = [node.pastry.me for node in nodes if node.pastry.active]
-            seeds = random.sample(active, min(count, len(active)))
-        return seeds
+        seeds: dict[Id, Peer] = {}
+        for _ in range(SEED_DRAWS * count if nodes else 0):
+            pastry = nodes[random.randrange(len(nodes))].pastry
+            if pastry.active:
+                seeds[pastry.me.id] = pastry.me
+                if len(seeds) == count:
+                    return list(seeds.values())
+        active = [node.pastry.me for node in nodes if node.pastry.active]
+        return random.sample(active, min(count, len(active)))
 
     def grow(self, count: int, spacing: float = 0.05) -> None:
         """Join nodes one after the other, each through a random active one."""
