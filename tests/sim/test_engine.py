@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import weakref
+
 import pytest
 
 from overlaymq.events import (
@@ -36,6 +39,7 @@ class Recorder:
     def __init__(self, script: list[Effect]) -> None:
         self.script = script
         self.inputs: list[tuple[float, Input]] = []
+        self.on_timer: list[Effect] = []
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         self.inputs.append((now, input))
@@ -43,7 +47,7 @@ class Recorder:
             return self.script
         if isinstance(input, Received) and isinstance(input.message, Ping):
             return [Send(input.peer, Pong(input.message.request))]
-        return []
+        return self.on_timer if isinstance(input, TimerFired) else []
 
     @property
     def heard(self) -> list[Input]:
@@ -192,6 +196,108 @@ def test_hooks_see_notifications() -> None:
     start(simulation, A, 2.0)
     simulation.run_until(3.0)
     assert seen == [(2.0, A, Joined())]
+
+
+def test_inputs_effects_and_sends_are_watched_in_their_order() -> None:
+    simulation = Simulation(1, ConstantDelay(0.5))
+    seen: list[tuple[float, str, Peer, object]] = []
+    simulation.on_input = lambda now, host, input: seen.append((now, "input", host.peer, input))
+    simulation.on_effect = lambda now, host, effect: seen.append((now, "effect", host.peer, effect))
+    simulation.on_send = lambda now, host, peer, message, fate: seen.append(
+        (now, "send", host.peer, (peer, message, fate))
+    )
+    send = Send(B, Pong(7))
+    add(simulation, A, send)
+    add(simulation, B)
+    start(simulation, A)
+    simulation.run_until(9.0)
+    simulation.start(B, START)
+    assert seen == [
+        (0.0, "input", A, START),
+        (0.0, "effect", A, send),
+        (0.0, "send", A, (B, Pong(7), "passed")),
+        (0.5, "input", B, Received(A, Pong(7))),
+        (9.0, "input", B, START),
+    ]
+
+
+def test_a_timer_that_causes_nothing_is_stale_and_no_event() -> None:
+    simulation = Simulation(1, ConstantDelay())
+    add(simulation, A, *[SetTimer(Timer("stale", number), 1.0) for number in range(5)])
+    add(simulation, B, SetTimer(Timer("due"), 1.0))
+    b = simulation.hosts[B.address].node
+    start(simulation, A)
+    start(simulation, B)
+    simulation.run_until(0.5)
+    assert (simulation.events, simulation.stale_timers) == (2, 0)
+    assert isinstance(b, Recorder)
+    b.on_timer = [Notify(Joined())]
+    simulation.run_until(9.0)
+    assert (simulation.events, simulation.stale_timers) == (3, 5)
+
+
+def test_a_message_that_causes_nothing_is_an_event() -> None:
+    simulation = Simulation(1, ConstantDelay())
+    add(simulation, A, Send(B, Pong(1)))
+    add(simulation, B)
+    start(simulation, A)
+    simulation.run_until(9.0)
+    assert (simulation.events, simulation.stale_timers) == (2, 0)
+
+
+def test_functions_are_called_at_their_time_and_are_no_events() -> None:
+    simulation = Simulation(1, ConstantDelay())
+    called: list[tuple[str, float]] = []
+
+    def note(name: str) -> None:
+        called.append((name, simulation.now))
+
+    def again() -> None:
+        note("again")
+        simulation.at(simulation.now + 1.0, lambda: note("later"))
+        simulation.at(0.0, lambda: note("the past is now"))
+
+    simulation.at(2.0, again)
+    simulation.at(1.0, lambda: note("first"))
+    simulation.at(1.0, lambda: note("second"))
+    simulation.run_until(9.0)
+    assert called == [
+        ("first", 1.0),
+        ("second", 1.0),
+        ("again", 2.0),
+        ("the past is now", 2.0),
+        ("later", 3.0),
+    ]
+    assert simulation.events == 0
+
+
+def test_long_chains_of_causes_are_no_recursion() -> None:
+    simulation = Simulation(1, ConstantDelay(0.0))
+    count = 3 * sys.getrecursionlimit()
+
+    class Echo:
+        heard = 0
+
+        def handle(self, input: Input, now: float) -> list[Effect]:
+            self.heard += 1
+            return [Send(A, Ping(1))] if self.heard < count else []
+
+    echo = Echo()
+    simulation.add_node(A, echo)
+    simulation.start(A, START)
+    simulation.run_until(0.0)
+    assert echo.heard == count
+
+
+def test_a_crashed_node_can_be_collected() -> None:
+    simulation = Simulation(1, ConstantDelay())
+    node = add(simulation, A, SetTimer(Timer("long"), 1e6))
+    start(simulation, A)
+    simulation.run_until(1.0)
+    gone = weakref.ref(node)
+    del node
+    simulation.crash(A)
+    assert gone() is None
 
 
 def test_an_effect_that_only_the_core_knows_is_refused() -> None:
