@@ -1,9 +1,11 @@
-"""Transit-stub topologies in figures, from the command line.
+"""Topologies in figures, from the command line.
 
     python -m overlaymq.sim.topology --seeds 10 [--fixed] [--no-routes] [--json]
+    python -m overlaymq.sim.topology --mercator --seeds 3 [--json]
 
 Prints each seed, the means, and the published figures. Exits with 1 if the means miss the bar of
-``describe.meets_bar``; seeds that miss it alone are marked.
+``describe.meets_bar``; seeds that miss it alone are marked. Of Mercator-like networks the first column is the
+published figure.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from overlaymq.sim.topology.describe import (
     meets_bar,
     overall,
 )
+from overlaymq.sim.topology.describe_internet import PUBLISHED, InternetFigures, describe_internet
+from overlaymq.sim.topology.mercator import Mercator
 from overlaymq.sim.topology.transit_stub import TransitStub
 
 if TYPE_CHECKING:
@@ -86,16 +90,30 @@ def _words(report: Report) -> str:
     return "\n".join(lines)
 
 
+def _internet(seeds: int, as_json: bool) -> int:
+    rows = [describe_internet(Mercator(seed), seed) for seed in range(1, seeds + 1)]
+    if as_json:
+        print(msgspec.json.encode({"seeds": rows, "published": PUBLISHED}).decode())
+        return 0
+    for name in InternetFigures.__struct_fields__:
+        cells = "".join(f"{getattr(row, name):>12.6g}" for row in rows)
+        print(f"{name:<22}{PUBLISHED.get(name, '-'):>12}{cells}")
+    return 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the figures; 0 if the means meet the bar."""
     parser = argparse.ArgumentParser(prog="python -m overlaymq.sim.topology")
     parser.add_argument("--seeds", type=int, default=10, help="how many, from 1 on")
+    parser.add_argument("--mercator", action="store_true", help="these instead of transit-stub")
     parser.add_argument("--fixed", action="store_true", help="without the generator's fault")
     parser.add_argument("--no-routes", action="store_true", help="no hops and delays: quick")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of words")
     options = parser.parse_args(arguments)
     if options.seeds < 1:
         parser.error("--seeds: at least 1")
+    if options.mercator:
+        return _internet(options.seeds, options.json)
     rows = [
         describe(TransitStub(seed, faithful=not options.fixed), seed, not options.no_routes)
         for seed in range(1, options.seeds + 1)
