@@ -30,7 +30,7 @@ from overlaymq.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Strategy = Literal["direct"]
+Strategy = Literal["direct", "scribe"]
 Reliability = Literal["best_effort", "fifo", "ordered", "replicated"]
 Flow = Literal["lossy", "patient", "lossless"]
 WhenFull = Literal["block", "drop_oldest", "drop_newest", "latest", "fail"]
@@ -186,6 +186,17 @@ class RendezvousConfig(Part, frozen=True):
     """And are forgotten after this silence: about three refreshes."""
 
 
+class ScribeConfig(Part, frozen=True):
+    """Scribe's trees. Children are refreshed and expire as members do (`rendezvous`)."""
+
+    heartbeat_every: Seconds = 5.0
+    """A parent that has sent nothing else says that it is there. SplitStream: 30 s; a guess for LANs."""
+    suspect_after: Seconds = 12.5
+    """A child joins anew after this silence of its parent (protocols.md 3.4: 2.5 heartbeats)."""
+    tell_every: Seconds = 0.2
+    """Changes of a subtree's size go up at most this often: a guess."""
+
+
 class TopicConfig(Part, frozen=True):
     """How a topic is disseminated when nobody created it with other settings."""
 
@@ -233,6 +244,7 @@ class Config(Part, frozen=True):
     link: LinkConfig = LinkConfig()
     delivery: DeliveryConfig = DeliveryConfig()
     rendezvous: RendezvousConfig = RendezvousConfig()
+    scribe: ScribeConfig = ScribeConfig()
     admin: AdminConfig = AdminConfig()
     recorder: RecorderConfig = RecorderConfig()
     defaults: TopicConfig = TopicConfig()

@@ -275,10 +275,60 @@ class RootIs(msgspec.Struct, frozen=True, gc=False):
 
 
 class Handover(msgspec.Struct, frozen=True, gc=False):
-    """direct: you are closer to the key than I am; here is what I know."""
+    """You are closer to the key than I am; here is what I know. ``members``: of a direct topic;
+    ``epoch``: how often a scribe topic's root has changed."""
 
     descriptor: Descriptor
     members: tuple[Peer, ...] = ()
+    epoch: int = 0
+
+
+class TreeJoin(msgspec.Struct, frozen=True, gc=False):
+    """scribe: take me as a child. Routed to the topic's key, and ended by the first node that takes it;
+    also sent straight to a node that is to be the parent. ``members``: how many are in my subtree.
+    ``last`` asks for history."""
+
+    topic: Id
+    child: Peer
+    descriptor: Descriptor
+    members: int = 0
+    last: int = 0
+
+
+class TreeJoined(msgspec.Struct, frozen=True, gc=False):
+    """scribe: you are my child. ``path`` leads from the top of the tree to me; ``rooted``: its top is the
+    root. Sent again when the path changes."""
+
+    topic: Id
+    path: tuple[Id, ...]
+    rooted: bool
+
+
+class TreeRefused(msgspec.Struct, frozen=True, gc=False):
+    """scribe: I am not your parent; join again. ``looped``: by a randomised route, for this one leads back
+    to you."""
+
+    topic: Id
+    looped: bool = False
+
+
+class TreeLeave(msgspec.Struct, frozen=True, gc=False):
+    """scribe: I am not your child."""
+
+    topic: Id
+
+
+class TreeRefresh(msgspec.Struct, frozen=True, gc=False):
+    """scribe: I am still your child, with so many members in my subtree."""
+
+    topic: Id
+    members: int
+
+
+class TreeBeat(msgspec.Struct, frozen=True, gc=False):
+    """scribe: I am still your parent. Batches say so too, so this is sent only over silent links."""
+
+    topic: Id
 
 
 # --- Data ------------------------------------------------------------------------------------------
@@ -290,7 +340,9 @@ class Batch(msgspec.Struct, gc=False):
     A message's id is (origin, epoch, sequence). ``published_at`` is the origin's wall clock, in
     nanoseconds, when it opened the run. A payload above the chunk size travels as ``chunks`` batches of
     one sequence number. The first ``skip`` messages are not for the receiver (a replay cut inside a
-    batch). ``wire`` caches the encoded form of one hop, for fan-out.
+    batch). ``root``, ``root_epoch`` and ``root_sequence`` are given by the topic's root when it spreads the
+    batch: who it is, how often the topic's root has changed as far as it knows, and the number of the
+    batch's first message among all that it spread. ``wire`` caches the encoded form of one hop, for fan-out.
     """
 
     topic: Id
@@ -301,6 +353,8 @@ class Batch(msgspec.Struct, gc=False):
     body: bytes
     published_at: int = 0
     hop: int = 0
+    root: Id = Id(0)
+    root_epoch: int = 0
     root_sequence: int = 0
     chunk: int = 0
     chunks: int = 1
@@ -364,6 +418,12 @@ Message: TypeAlias = (
     | RootQuery
     | RootIs
     | Handover
+    | TreeJoin
+    | TreeJoined
+    | TreeRefused
+    | TreeLeave
+    | TreeRefresh
+    | TreeBeat
     | Skipped
     | Credit
     | Batch

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, get_args
 from overlaymq.config import Flow
 from overlaymq.core.dissemination.base import Effects, Strategy, Surroundings
 from overlaymq.core.dissemination.direct import Direct
+from overlaymq.core.dissemination.scribe import Scribe
 from overlaymq.core.pastry import Pastry
 from overlaymq.core.reliability.modes import MODES, BestEffort
 from overlaymq.core.reliability.upcalls import Upcalls, contained
@@ -61,6 +62,12 @@ from overlaymq.messages import (
     TopicOpen,
     TopicOpened,
     TopicReplica,
+    TreeBeat,
+    TreeJoin,
+    TreeJoined,
+    TreeLeave,
+    TreeRefresh,
+    TreeRefused,
     Unregister,
 )
 
@@ -70,7 +77,7 @@ if TYPE_CHECKING:
     from overlaymq.config import Config
     from overlaymq.messages import Descriptor, Message, Peer, Routed
 
-STRATEGIES: dict[str, type[Strategy]] = {Direct.name: Direct}
+STRATEGIES: dict[str, type[Strategy]] = {kind.name: kind for kind in (Direct, Scribe)}
 
 ORPHAN_WAIT = 2.0
 """Seconds a batch of an unknown topic waits for a hand-over that it has overtaken: a guess."""
@@ -79,8 +86,11 @@ ORPHANS = 1024
 LOOKUPS = 65_536
 """Lookups and pings waiting for an answer: a guess."""
 
-_ABOUT_TOPIC = (Register, RootQuery)
-_ABOUT_TOPIC_DIRECT = (Registered, RootIs, Unregister)
+_ABOUT_TOPIC = (Register, RootQuery, TreeJoin)
+_ABOUT_TOPIC_DIRECT = (
+    *(Registered, RootIs, Unregister, Skipped),
+    *(TreeJoined, TreeRefused, TreeLeave, TreeRefresh, TreeBeat),
+)
 
 
 def is_supported(descriptor: Descriptor) -> bool:
@@ -241,12 +251,18 @@ class Node:
     ) -> tuple[Routed, Peer | None, Effects]:
         """A routed message passes through."""
         body = routed.body
-        if isinstance(body, _ABOUT_TOPIC):
-            topic = self._topics.get(body.topic)
-            if topic is not None:
-                goes_on, effects = topic.strategy.forward(body, next_hop, now)
-                return routed, next_hop if goes_on else None, effects
-        return routed, next_hop, []
+        if not isinstance(body, _ABOUT_TOPIC):
+            return routed, next_hop, []
+        new = body.topic not in self._topics
+        if new and not isinstance(body, TreeJoin):
+            return routed, next_hop, []
+        if new and self._refusal(body.descriptor, body.topic) is not None:
+            return routed, next_hop, []
+        strategy = self._open(body.descriptor, now)
+        goes_on, effects = strategy.forward(body, next_hop, now)
+        if new:
+            self._forget_if_idle(body.topic)
+        return routed, next_hop if goes_on else None, effects
 
     def deliver(self, routed: Routed, now: float) -> Effects:
         """A routed message ends here."""
@@ -277,6 +293,8 @@ class Node:
                 return self.topics.answered(message)
             case TopicReplica():
                 return self.topics.replica(message)
+            case TreeJoin():
+                return self._asked_to_take(peer, message, now)
             case Register() | RootQuery():
                 if message.topic in self._topics:
                     return self._topics[message.topic].strategy.receive(peer, message, now)
@@ -286,10 +304,15 @@ class Node:
                 return [Route(message.descriptor.key, message)]
             case Handover():
                 return self._handed_over(peer, message, now)
-            case Skipped():
-                topic = self._topics.get(message.topic)
-                return topic.strategy.receive(peer, message, now) if topic is not None else []
         return [Notify(Dropped(f"unexpected {type(message).__name__}"))]
+
+    def _asked_to_take(self, peer: Peer, message: TreeJoin, now: float) -> Effects:
+        refusal = self._refusal(message.descriptor, message.topic)
+        if refusal is not None:
+            return [Notify(Dropped(refusal))]
+        effects = self._open(message.descriptor, now).receive(peer, message, now)
+        self._forget_if_idle(message.topic)
+        return effects
 
     def new_leafs(self, now: float) -> Effects:
         """The leaf set changed: owners may have."""
@@ -313,26 +336,29 @@ class Node:
     def _about(
         self, descriptor: Descriptor, topic: Id, now: float, message: Message, source: Peer
     ) -> Effects:
-        if descriptor.id != topic or not is_consistent(descriptor):
-            return [Notify(Dropped("descriptor id does not match its name"))]
-        if not is_supported(descriptor):
-            return [Notify(Dropped("unknown strategy or reliability"))]
-        if topic not in self._topics and len(self._topics) >= self.config.rendezvous.max_topics:
-            return [Notify(Dropped("too many topics"))]
+        refusal = self._refusal(descriptor, topic)
+        if refusal is not None:
+            return [Notify(Dropped(refusal))]
         new = topic not in self._topics
         effects = self._open(descriptor, now).deliver(message, source, now)
         if new:
             self._forget_if_idle(topic)  # a question leaves nothing behind
         return effects
 
+    def _refusal(self, descriptor: Descriptor, topic: Id) -> str | None:
+        if descriptor.id != topic or not is_consistent(descriptor):
+            return "descriptor id does not match its name"
+        if not is_supported(descriptor):
+            return "unknown strategy or reliability"
+        if topic not in self._topics and len(self._topics) >= self.config.rendezvous.max_topics:
+            return "too many topics"
+        return None
+
     def _handed_over(self, peer: Peer, message: Handover, now: float) -> Effects:
         descriptor = message.descriptor
-        if not is_consistent(descriptor) or not is_supported(descriptor):
-            return [Notify(Dropped("bad hand-over"))]
-        if descriptor.id not in self._topics and (
-            len(self._topics) >= self.config.rendezvous.max_topics
-        ):
-            return [Notify(Dropped("too many topics"))]
+        refusal = self._refusal(descriptor, descriptor.id)
+        if refusal is not None:
+            return [Notify(Dropped(refusal))]
         strategy = self._open(descriptor, now)
         effects = strategy.receive(peer, message, now)
         mine = [pair for pair in self._orphans if pair[1].topic == descriptor.id]
@@ -349,6 +375,7 @@ class Node:
                 self._random,
                 self.config.rendezvous,
                 self.config.delivery,
+                self.config.scribe,
                 self._upcalls.setdefault(descriptor.id, Upcalls()),
             )
             strategy = STRATEGIES[descriptor.strategy](descriptor, around)

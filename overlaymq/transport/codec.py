@@ -251,7 +251,11 @@ def _check_batch(batch: Batch) -> None:
         raise Malformed("batch skip")
     if batch.hop > MAX_HOP:
         raise Malformed("batch hop")
-    for number in (batch.epoch, batch.first + batch.count, batch.published_at, batch.root_sequence):
+    numbers = (
+        *(batch.epoch, batch.first + batch.count, batch.published_at),
+        *(batch.root_epoch, batch.root_sequence + batch.count),
+    )
+    for number in numbers:
         if number >= LIMIT:
             raise Malformed("number out of range")
 
@@ -426,7 +430,10 @@ def encode_batch(batch: Batch) -> bytes:
     pb.count = batch.count
     pb.published_at = batch.published_at
     pb.hop = batch.hop
-    pb.root_sequence = batch.root_sequence
+    if batch.root_sequence:
+        pb.root = _id_to_wire(batch.root)
+        pb.root_epoch = batch.root_epoch
+        pb.root_sequence = batch.root_sequence
     pb.chunk = batch.chunk
     pb.chunks = batch.chunks
     pb.skip = batch.skip
@@ -473,6 +480,8 @@ def _decode_batch(raw: bytes, position: int, end: int) -> Batch:
         body=pb.body or body,
         published_at=pb.published_at,
         hop=pb.hop,
+        root=_id_from_wire(pb.root, 0) if pb.root else Id(0),
+        root_epoch=pb.root_epoch,
         root_sequence=pb.root_sequence,
         chunk=pb.chunk,
         chunks=pb.chunks,

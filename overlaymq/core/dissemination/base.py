@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from random import Random
 
-    from overlaymq.config import DeliveryConfig, RendezvousConfig
+    from overlaymq.config import DeliveryConfig, RendezvousConfig, ScribeConfig
     from overlaymq.core.reliability.upcalls import Upcalls
     from overlaymq.events import Timer
     from overlaymq.messages import Batch, Descriptor, Message, Peer
@@ -48,6 +48,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     random: Random
     rendezvous: RendezvousConfig
     delivery: DeliveryConfig
+    scribe: ScribeConfig
     upcalls: Upcalls
 
 

@@ -14,6 +14,7 @@ from overlaymq.config import DeliveryConfig, RendezvousConfig
 from overlaymq.core.dissemination.conformance_bench import (
     TOPIC,
     Bench,
+    Seat,
     expect,
     heard,
 )
@@ -178,12 +179,16 @@ def a_failed_root_is_replaced(make: Make, random: Random) -> None:
             seat.events.clear()
         bench.kill(failed)
         bench.wait(2 * bench.rendezvous.answer_timeout)
+        cut_off: list[Seat] = []
         for seat in bench.members:
             lost = [one for one in seat.events if isinstance(one, ParentLost)]
-            expect([one.peer for one in lost] == [failed.peer], "ParentLost: once, naming the peer")
-            expect(len(heard(seat, Repaired)) == 1, "Repaired: once")
-            expect(len(heard(seat, Ready)) == 1, "Ready again after a repair")
-        expect(faults == [failed.peer] * len(bench.members), "on_fault before each repair")
+            if lost:
+                cut_off.append(seat)
+                expect([one.peer for one in lost] == [failed.peer], "ParentLost: once, and who")
+            expect(len(heard(seat, Repaired)) == len(lost), "Repaired: once for each ParentLost")
+            expect(len(heard(seat, Ready)) == len(lost), "Ready again after a repair")
+        expect(bool(faults) and set(faults) == {failed.peer}, "on_fault names who failed")
+        expect(len(faults) >= len(cut_off), "on_fault before each repair")
         _expect_works(bench)
 
 
@@ -279,7 +284,7 @@ def on_forward_changes_or_stops(make: Make, random: Random) -> None:
 
 
 def on_join_is_told_each_member_once(make: Make, random: Random) -> None:
-    """Refreshing is not joining."""
+    """Refreshing is not joining. Whoever forwards joins as well."""
     bench = Bench(make, random)
     joined: list[Peer] = []
     for seat in bench.by_closeness():
@@ -287,10 +292,9 @@ def on_join_is_told_each_member_once(make: Make, random: Random) -> None:
     bench.subscribe(*bench.far)
     bench.wait(1)
     bench.wait_refreshed()
-    expect(
-        sorted(peer.id for peer in joined) == sorted(seat.peer.id for seat in bench.far),
-        "on_join: once for each member",
-    )
+    told = [peer.id for peer in joined]
+    expect(len(told) == len(set(told)), "on_join: once for each")
+    expect({seat.peer.id for seat in bench.far} <= set(told), "on_join: for each member")
 
 
 def a_raising_upcall_does_no_harm(make: Make, random: Random) -> None:
@@ -337,7 +341,8 @@ def tables_are_bounded(make: Make, random: Random) -> None:
         kept = len(seat.strategy.kept) if seat.strategy is not None else 0
         expect(kept <= 3 + 1, "at most max_members, and the way to the root")
     dropped = [one for seat in bench.by_closeness() for one in heard(seat, Dropped)]
-    expect(bool(dropped), "a member that was turned away is counted")
+    all_in = all(heard(seat, Ready) for seat in bench.members)
+    expect(all_in or bool(dropped), "a member that was turned away is counted")
     _publish_from_all(bench)
     bench.settle()
 

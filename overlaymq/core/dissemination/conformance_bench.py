@@ -1,6 +1,7 @@
 """The bench that strategies are tried on: a ring without Pastry.
 
-The owner of the key is the closest live node, the few closest know it, a routed message ends there.
+The owner of the key is the closest live node, the few closest know it, a routed message ends there. On its
+way it halves the number of nodes that are closer, and each of them is asked to forward it.
 Messages between two nodes keep their order on each of two lanes, control and data, and the random source
 picks the lane that goes next, so batches overtake the news about them as they do on real links. Timers fire
 when a check lets time pass. The bench judges every ``Deliver`` as it comes: to a member, once per batch.
@@ -13,7 +14,7 @@ from collections import Counter, deque
 from typing import TYPE_CHECKING, TypeAlias
 
 from overlaymq import ids
-from overlaymq.config import DeliveryConfig, RendezvousConfig
+from overlaymq.config import DeliveryConfig, RendezvousConfig, ScribeConfig
 from overlaymq.core.dissemination.base import Surroundings
 from overlaymq.core.reliability.upcalls import Upcalls, contained
 from overlaymq.events import (
@@ -23,7 +24,7 @@ from overlaymq.events import (
     Send,
     SetTimer,
 )
-from overlaymq.messages import Batch, Descriptor, Handover, Peer, Register, RootQuery
+from overlaymq.messages import Batch, Descriptor, Handover, Peer, Register, RootQuery, TreeJoin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,6 +66,14 @@ class Seat:
         self.orphans: list[tuple[Peer, Batch]] = []
 
 
+class OnItsWay:
+    """A routed message between two hops."""
+
+    def __init__(self, route: Route, source: Peer) -> None:
+        self.route = route
+        self.source = source
+
+
 class Bench:
     """A ring of nodes that run one strategy on one topic."""
 
@@ -89,7 +98,7 @@ class Bench:
         self._descriptor = Descriptor(
             TOPIC, "conformance", "", TOPIC, name, "best_effort", "lossless"
         )
-        self._lanes: dict[tuple[Id, Id, bool], deque[Message | Route]] = {}
+        self._lanes: dict[tuple[Id, Id, bool], deque[Message | OnItsWay]] = {}
         self._timers: list[tuple[float, int, Id, Timer]] = []
         self._count = 0
         for number in range(size):
@@ -152,6 +161,7 @@ class Bench:
         """These nodes stop being members."""
         for seat in seats:
             seat.member = False
+            seat.got.clear()  # what the next subscription gets is its own affair
             if seat.strategy is not None:
                 self._perform(seat, seat.strategy.unsubscribe(self.now))
                 self._forget_if_idle(seat)
@@ -211,7 +221,8 @@ class Bench:
     def _strategy(self, seat: Seat) -> Strategy:
         if seat.strategy is None:
             around = Surroundings(
-                seat.peer, self.random, self.rendezvous, self.delivery, seat.upcalls
+                *(seat.peer, self.random, self.rendezvous, self.delivery, ScribeConfig()),
+                seat.upcalls,
             )
             seat.strategy = self._make(self._descriptor, around)
             seat.owner = None
@@ -256,7 +267,7 @@ class Bench:
                     self._send(seat, peer, message)
                 case Route():
                     if self.routing:
-                        self._put(seat.peer.id, self.owner.peer.id, effect)
+                        self._hop(seat, OnItsWay(effect, seat.peer))
                 case _:
                     raise AssertionError(f"not for a strategy: {effect}")
 
@@ -275,23 +286,41 @@ class Bench:
         else:
             self._failed(seat, peer)
 
-    def _put(self, source: Id, target: Id, what: Message | Route) -> None:
+    def _hop(self, seat: Seat, what: OnItsWay) -> None:
+        """Pastry's forward at a node, then the next hop."""
+        message = what.route.message
+        order = self.by_closeness()
+        at = order.index(seat)
+        if at and (seat.strategy is not None or isinstance(message, TreeJoin)):
+            next_hop = order[at // 2].peer
+            new = seat.strategy is None
+            goes_on, effects = self._strategy(seat).forward(message, next_hop, self.now)
+            self._perform(seat, effects)
+            if new:
+                self._forget_if_idle(seat)
+            if not goes_on:
+                return
+        straight = what.route.randomize
+        self._put(seat.peer.id, order[0 if straight else at // 2].peer.id, what)
+
+    def _put(self, source: Id, target: Id, what: Message | OnItsWay) -> None:
         lane = (source, target, isinstance(what, Batch))
         self._lanes.setdefault(lane, deque()).append(what)
 
     def _step(self, lane: tuple[Id, Id, bool]) -> None:
         what = self._lanes[lane].popleft()
         source, target = (self.seats[id_] for id_ in lane[:2])
-        if not isinstance(what, Route):
+        if not isinstance(what, OnItsWay):
             self._receive(target, source.peer, what)
-        elif target is not self.owner:  # the ring has changed under way
-            self._put(source.peer.id, self.owner.peer.id, what)
+        elif target is not self.owner:
+            self._hop(target, what)
         else:
-            strategy = self._strategy(target)
-            self._perform(target, strategy.deliver(what.message, source.peer, self.now))
+            message = what.route.message
+            effects = self._strategy(target).deliver(message, what.source, self.now)
+            self._perform(target, effects)
 
     def _receive(self, seat: Seat, peer: Peer, message: Message) -> None:
-        if isinstance(message, Handover) or (
+        if isinstance(message, Handover | TreeJoin) or (
             isinstance(message, Register | RootQuery) and seat is self.owner
         ):
             self._strategy(seat)

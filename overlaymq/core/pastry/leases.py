@@ -131,6 +131,11 @@ class Leases:
         if silent:
             self._set_retry()
 
+    def announced(self, peer: Peer) -> None:
+        """A neighbour has become active, and may have been asked before it could grant anything."""
+        if self._state.active and any(silent.id == peer.id for silent in self._silent()):
+            self._state.send(peer, Heartbeat(self._state.now))
+
     def granted(self, peer: Peer, lease: Lease) -> None:
         """A neighbour's answer."""
         state = self._state
