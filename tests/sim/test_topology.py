@@ -6,6 +6,7 @@ import heapq
 from functools import cache
 from itertools import pairwise
 from random import Random
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -28,6 +29,9 @@ from overlaymq.sim.topology.transit_stub import (
     random_domain,
     spread,
 )
+
+if TYPE_CHECKING:
+    from overlaymq.sim.network import NetworkModel
 
 SMALL = TransitStubParameters(transit_domains=3, transit_routers=2, stubs=2, stub_routers=4)
 TANGLED = TransitStubParameters(
@@ -278,6 +282,20 @@ def test_graphs_that_cannot_be_routed_are_refused(
         shortest_routes(3, links, np.array(weight))
 
 
+def test_only_neighbours_have_a_link() -> None:
+    topology = small()
+    links = topology.links
+    both = (
+        topology.link_indexes(links.a[:5], links.b[:5]),
+        topology.link_indexes(links.b[:5], links.a[:5]),
+    )
+    assert both[0].tolist() == [0, 1, 2, 3, 4]
+    assert (both[1] - both[0]).tolist() == [len(links)] * 5
+    last = topology.routers - 1
+    with pytest.raises(ValueError, match="not neighbours"):
+        topology.link_indexes(np.array([last]), np.array([last]))
+
+
 # --- end nodes -------------------------------------------------------------------------------------
 
 
@@ -308,6 +326,11 @@ def test_places_follow_from_the_seed_and_the_order_of_first_use() -> None:
 
     assert places(1) == places(1)
     assert places(1) != places(2)
+
+
+def test_it_is_a_network_model_of_the_simulator() -> None:
+    model: NetworkModel = TopologyNetwork(small(), 1)
+    assert model.delay("a", "b") >= 0.002
 
 
 def test_an_unknown_address_is_placed_when_a_message_is_sent() -> None:

@@ -79,7 +79,9 @@ class Topology(ABC):
         """The directed links between neighbours, pair by pair."""
         keys, indexes = self._directed
         wanted = source.astype(np.int64) * self.routers + target
-        found = np.searchsorted(keys, wanted)
+        found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        if not np.array_equal(keys[found], wanted):
+            raise ValueError("some of these routers are not neighbours")
         return indexes[found]
 
     @cached_property

@@ -37,7 +37,7 @@ Hops = NDArray[np.uint8]
 SEARCHES = 16_384
 """Routers whose hops inside their AS are remembered: at most the size of the AS in bytes each."""
 TREES = 16
-"""Sources whose trees are remembered, at five bytes a router."""
+"""Sources whose trees are remembered, at six bytes a router."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Plan:
     way_in: NDArray[np.uint16]
     """And the one by which it enters the last."""
     delay: Delays
-    hops: Hops
+    hops: NDArray[np.uint16]
     from_border: Hops
     """Hops from border routers to the routers of their AS, one border router after another."""
     row_at_source: Indexes
@@ -139,7 +139,7 @@ class Hierarchical(Topology):
         parent[outer_target[ways_in]] = outer_source[ways_in]
         parent[source] = source
         until_last = self._hops_to_way_out(source) + plan.hops[system]
-        return Tree(parent, (until_last[self.system_of] + local).astype(np.uint8))
+        return Tree(parent, (until_last[self.system_of] + local).astype(np.uint16))
 
     # --- the parts of routes -----------------------------------------------------------------------
 
@@ -207,7 +207,7 @@ class Hierarchical(Topology):
             way_out=np.zeros(shape, np.uint16),
             way_in=np.zeros(shape, np.uint16),
             delay=np.zeros(shape, np.float32),
-            hops=np.zeros(shape, np.uint8),
+            hops=np.zeros(shape, np.uint16),
             from_border=from_border,
             row_at_source=rows[source],
             row_at_target=rows[target],

@@ -13,7 +13,7 @@ The paper used a map made by the Mercator prober: 102,639 routers, 142,303 links
 
 Latencies. The paper gives 97 % of the links 10 to 40 ms (OC3) and 3 % 300 to 500 ms (T3), and reports a
 median round trip of 130 ms. Both cannot hold for every link: 65 ms one way are two or three OC3 links,
-while routes on such a map have about ten links and more, and a 3 % chance of a T3 on each. So the
+while a route on this map has 18 links, and on a real one about 15, with a 3 % chance of a T3 on each. So the
 published latencies are applied to the links between ASs only, of which a route crosses two or three, and
 links inside an AS take the same short time each. That time is the one free number. It is set so that the
 median round trip is 130 ms on average over networks; single ones differ by several milliseconds, most of
@@ -41,7 +41,8 @@ Pair = tuple[int, int]
 
 SHIFT = 0.47
 """An AS is preferred in proportion to its links less this. With 2,190 of 4,851 links added between old ASs
-the exponent is 1 + (2 - 0.5485 * shift) / 1.4515 (Bu and Towsley, INFOCOM 2002): 2.2."""
+the rate equation gives an exponent of 1 + (2 - 0.5485 * shift) / 1.4515, here 2.2. The model is that of Bu
+and Towsley (INFOCOM 2002)."""
 TRIES = 20
 """Draws of two ASs that may be linked already before the link waits until the graph has grown."""
 
