@@ -12,7 +12,9 @@ the nearest fitting node of every slot of a row is one ``minimum.reduceat`` over
 one place (on one router) share the array and the search. Nodes that are equally near are chosen among at
 random, for each slot anew: a fixed choice would make every node of a router depend on the same few.
 
-The round trip of a leaf that is in no other table stays unknown, as if it had not been spoken to yet.
+Routes are taken to be equally long both ways, which is true of all our models but a few routes of the
+Mercator-like one. The round trip of a leaf that is in no other table stays unknown, as if it had not been
+spoken to yet.
 """
 
 from __future__ import annotations
@@ -48,12 +50,25 @@ REPORT_EVERY = 256
 
 
 def build(
-    ring: Ring, count: int, *, with_timers: bool = False, progress: Progress = no_progress
+    ring: Ring,
+    members: int | Sequence[Peer],
+    *,
+    with_timers: bool = False,
+    progress: Progress = no_progress,
 ) -> None:
-    """Fill an empty ring with active nodes. Without timers they are quiet until spoken to."""
+    """Fill an empty ring with so many new nodes, or with given ones, active at once.
+
+    Without timers they are quiet until spoken to.
+    """
     if ring.nodes:
         raise ValueError("the oracle builds whole rings: this one has nodes already")
-    peers = sorted((_new_peer(ring, number) for number in range(count)), key=lambda peer: peer.id)
+    if isinstance(members, int):
+        for _ in range(members):
+            _add(ring, ring.new_peer())
+    else:
+        for peer in members:
+            _add(ring, peer)
+    peers = sorted((node.pastry.me for node in ring.nodes.values()), key=lambda peer: peer.id)
     builder = _Builder(ring, peers, with_timers)
     # Everything made here lives on, so the collector would only look at it again and again.
     collecting = gc.isenabled()
@@ -68,12 +83,10 @@ def build(
             gc.enable()
 
 
-def _new_peer(ring: Ring, number: int) -> Peer:
-    peer = ring.new_peer()
+def _add(ring: Ring, peer: Peer) -> None:
     node = PastryOnly(ring, peer)
     ring.simulation.add_node(peer, node)
     ring.nodes[peer.id] = node
-    return peer
 
 
 # --- distances -------------------------------------------------------------------------------------
