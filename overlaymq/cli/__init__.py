@@ -17,6 +17,7 @@ from overlaymq.cli.pub import pub
 from overlaymq.cli.running import EXIT_CODES
 from overlaymq.cli.sim import sim
 from overlaymq.cli.sim_replay import replay
+from overlaymq.cli.sim_scenario import scenario, soak
 from overlaymq.cli.status import status
 from overlaymq.cli.sub import sub
 
@@ -40,4 +41,5 @@ def main() -> None:
 
 for _command in (node, pub, sub, status, doctor, sim):
     main.add_command(_command)
-sim.add_command(replay)
+for _command in (replay, scenario, soak):
+    sim.add_command(_command)

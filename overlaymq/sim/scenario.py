@@ -24,7 +24,7 @@ from importlib import resources
 from math import log
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -42,6 +42,7 @@ SPLIT_KEPT = 5.0
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Positive = Annotated[float, msgspec.Meta(ge=0)]
 Range: TypeAlias = float | tuple[float, float]
+Decoded = TypeVar("Decoded")
 Wish: TypeAlias = tuple[float, str, int]
 """A time, what is to happen, and to whom: -1 leaves that to chance."""
 
@@ -149,6 +150,9 @@ class Plan(Section, frozen=True, kw_only=True):
     seed: int
     system: Literal["pastry"] = "pastry"
     nodes: Annotated[int, msgspec.Meta(ge=1)]
+    """Numbers 0 to one less are there from the start,"""
+    absent: tuple[int, ...] = ()
+    """but for these."""
     seconds: Positive
     quiet: Positive
     merge: Positive = 0.0
@@ -408,7 +412,7 @@ def _parsed(text: str, name: str) -> dict[str, Any]:
         raise ConfigError(f"{name}: {error}") from error
 
 
-def _decoded(data: dict[str, Any], type_: type[Any], name: str) -> Any:
+def _decoded(data: dict[str, Any], type_: type[Decoded], name: str) -> Decoded:
     try:
         return msgspec.convert(data, type_)
     except msgspec.ValidationError as error:

@@ -143,10 +143,10 @@ def results(work: Iterable[Task], jobs: int, deadline: float) -> Iterator[tuple[
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
         while True:
             while len(waiting) < jobs * QUEUED_PER_JOB and time.monotonic() < deadline:
-                task = next(queue, None)
-                if task is None:
+                following = next(queue, None)
+                if following is None:
                     break
-                waiting[pool.submit(attempt, task)] = task
+                waiting[pool.submit(attempt, following)] = following
             if not waiting:
                 return
             done, _ = wait(waiting, return_when=FIRST_COMPLETED)

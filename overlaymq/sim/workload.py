@@ -19,7 +19,6 @@ A system other than the ring plugs in by a class like ``Trial`` in ``SYSTEMS``.
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -309,7 +308,7 @@ class Trial:
         self.unanswered_by: dict[str, int] = {}
         self.findings: list[Finding] = []
         self.found_by: dict[str, int] = {}
-        self.fewest = plan.nodes
+        self.fewest = 0
         self.changed_at = 0.0
         self.origin = 0.0
         self.sides: frozenset[int] = frozenset()
@@ -331,24 +330,30 @@ class Trial:
         self._build()
         self.origin = self.now
         self._set_message_faults(self.plan)
-        self._follow_schedule()
-        self._calm()
-        self._wait(self.plan.quiet)
-        self._last_lookups()
-        for invariant in self.invariants:
-            invariant.end()
+        try:
+            self._follow_schedule()
+            self._calm()
+            self._wait(self.plan.quiet)
+            self._last_lookups()
+            for invariant in self.invariants:
+                invariant.end()
+        except Storm as storm:
+            self.found("no-storm", str(storm))
         return self._result(time.process_time() - started)
 
     def _build(self) -> None:
-        for number in range(self.plan.nodes):
+        absent = frozenset(self.plan.absent)
+        present = [number for number in range(self.plan.nodes) if number not in absent]
+        for number in present:
             self._start(number, 0)
             self._run_for(JOIN_SPACING)
         end = self.now + SETTLE_SECONDS
-        while self.now < end and len(self.census.active) < self.plan.nodes:
+        while self.now < end and len(self.census.active) < len(present):
             self._run_for(0.5)
         self._run_for(1.0)
-        if len(self.census.active) < self.plan.nodes:
-            self.found("build", f"only {len(self.census.active)} of {self.plan.nodes} are active")
+        self.fewest = len(present)
+        if len(self.census.active) < len(present):
+            self.found("build", f"only {len(self.census.active)} of {len(present)} are active")
 
     def _follow_schedule(self) -> None:
         """Actions and lookups in the order of their times; an action comes before a lookup."""
@@ -716,7 +721,7 @@ class Trial:
             hits=self.hits,
             lost_messages=self.counts.get("lost", 0),
             fewest_nodes=self.fewest,
-            nodes=self.plan.nodes,
+            nodes=self.plan.nodes - len(self.plan.absent),
             events=self.simulation.events,
             messages=self.simulation.messages,
             most_messages=round(self.most_messages, 1),

@@ -1,0 +1,1 @@
+"""Traces: what nodes and simulations write down, in one format (``schema``)."""
