@@ -225,6 +225,9 @@ class Liveness:
     def answered(self, peer: Peer, message: LeafProbeReply) -> None:
         """A probe came back."""
         asked = self._probing.pop(peer.id, None)
+        if not self._probing:
+            # A join leaves it large, and a dict never shrinks.
+            self._probing = {}
         if asked is None and not self._state.active:
             # It may be from before this joiner started over, and confirms nothing now.
             return

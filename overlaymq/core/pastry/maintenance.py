@@ -134,8 +134,10 @@ class Maintenance:
         if not state.measuring:
             # A join leaves it large, and a dict never shrinks.
             state.measuring = {}
-        state.forwarding.takes(peer.id, seconds)
-        if self._consider(peer, seconds) and state.active:
+        is_new = self._consider(peer, seconds)
+        if state.known(peer.id) is not None:
+            state.forwarding.takes(peer.id, seconds)
+        if is_new and state.active:
             state.send(peer, Distance(seconds))
 
     def told_distance(self, peer: Peer, message: Distance) -> None:
@@ -168,7 +170,6 @@ class Maintenance:
         elif state.leaves.admits(peer.id):
             # It must say that it has this joiner, too.
             state.liveness.probe(peer)
-        state.leases.announced(peer)
         state.table.consider(peer, float("inf"))
         self.get_to_know(peer)
         for row in state.valid_rows(peer, message.rows):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from overlaymq.core.pastry.admission import COPIED_KEY
 from overlaymq.core.pastry.join import Phase
-from overlaymq.events import Join, Received
+from overlaymq.events import Join, Measured, Received
 from overlaymq.ids import Id, rank
 from overlaymq.messages import JoinRefused, LookupRequest, Peer
 from overlaymq.sim.faults import Faults
@@ -198,3 +200,20 @@ def test_what_is_routed_before_the_join_waits_for_it() -> None:
     assert node.pastry.active
     effects = node.pastry.route(Id(5), LookupRequest(0), ring.simulation.now)
     assert effects == []
+
+
+def test_a_join_leaves_little_behind() -> None:
+    """The round trips of nodes that were measured and not taken, and room for questions long answered."""
+    ring = WatchedRing(80)
+    state = ring.nodes[ring.ids()[0]].pastry.state
+    entry = next(iter(state.table.peers))
+    rival = Peer(Id(entry.id ^ 1), "rival")
+    for peer, kept in ((entry, True), (rival, False)):
+        state.measure(peer)
+        ring.simulation.start(state.me, Measured(peer, 9.0))
+        assert state.forwarding.knows(peer.id) == kept
+    assert (
+        sys.getsizeof(state.measuring)
+        == sys.getsizeof(state.liveness._probing)
+        == sys.getsizeof({})
+    )
