@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import resource
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -66,9 +67,13 @@ class Figures(msgspec.Struct, frozen=True):
     after: Outcome
     virtual_seconds: float
     join_events: int
+    join_stale_timers: int
+    """Timers that caused nothing. They cost time as well, but ``join_events`` does not count them."""
     events: int
     join_cpu_seconds: float
     cpu_seconds: float
+    kilobytes_per_node: float
+    """By how much joining raised the largest memory the process has had."""
 
     def misses(self) -> list[str]:
         """Which figures are not good enough."""
@@ -83,6 +88,12 @@ class Figures(msgspec.Struct, frozen=True):
             "lookups after": self.after.correct == self.after.asked,
         }
         return [name for name, met in checks.items() if not met]
+
+
+def peak_kilobytes() -> float:
+    """The largest resident size of this process so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1024 if sys.platform == "darwin" else peak
 
 
 def outcome(ring: Ring, requests: Sequence[int]) -> Outcome:
@@ -114,13 +125,14 @@ def ask(ring: Ring, lookups: int, over: float, wait: float) -> Outcome:
 
 def check(nodes: int, seed: int, lookups: int = 10_000, share: float = 0.1) -> Figures:
     """Run the bar."""
-    started = time.process_time()
+    started, memory = time.process_time(), peak_kilobytes()
     ring = Ring(seed, ConstantDelay())
     simulation = ring.simulation
     ring.grow(nodes, JOIN_SPACING)
     all_joined = ring.settle()
     simulation.run_until(simulation.now + 1.0)
     joined_cpu, join_events = time.process_time() - started, simulation.events
+    join_stale_timers, kilobytes = simulation.stale_timers, peak_kilobytes() - memory
     inexact = len(ring.wrong_leaf_sets())
     before = ask(ring, lookups, 10.0, 5.0)
     peers = [node.pastry.me for node in ring.nodes.values()]
@@ -145,9 +157,11 @@ def check(nodes: int, seed: int, lookups: int = 10_000, share: float = 0.1) -> F
         after=after,
         virtual_seconds=simulation.now,
         join_events=join_events,
+        join_stale_timers=join_stale_timers,
         events=simulation.events,
         join_cpu_seconds=joined_cpu,
         cpu_seconds=time.process_time() - started,
+        kilobytes_per_node=kilobytes / nodes,
     )
 
 
@@ -171,6 +185,9 @@ def _describe(figures: Figures) -> str:
             f"{figures.events} events ({figures.join_events} to join), "
             f"{figures.virtual_seconds:.0f} s of virtual time, "
             f"{figures.cpu_seconds:.1f} s of CPU ({figures.join_cpu_seconds:.1f} to join)",
+            f"{figures.join_events / figures.join_cpu_seconds:.0f} events a second while joining, "
+            f"besides {figures.join_stale_timers} stale timers; "
+            f"{figures.kilobytes_per_node:.1f} KB per node",
             "missed: " + ", ".join(misses) if misses else "all met",
         ]
     )

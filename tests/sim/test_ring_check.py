@@ -26,9 +26,11 @@ def figures(**changes: object) -> Figures:
         after=GOOD,
         virtual_seconds=1.0,
         join_events=1,
+        join_stale_timers=1,
         events=1,
         join_cpu_seconds=1.0,
         cpu_seconds=1.0,
+        kilobytes_per_node=1.0,
     )
     return msgspec.structs.replace(met, **changes)
 
