@@ -20,8 +20,8 @@ from overlaymq.cli.running import Exit
 from overlaymq.cli.sim import explained
 
 if TYPE_CHECKING:
+    from overlaymq.sim.outcome import Result
     from overlaymq.sim.scenario import Plan
-    from overlaymq.sim.workload import Result
 
 SHOWN = 20
 

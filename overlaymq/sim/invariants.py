@@ -32,7 +32,8 @@ from overlaymq.ids import RING, Id, rank, short
 
 if TYPE_CHECKING:
     from overlaymq.core.pastry import Pastry
-    from overlaymq.sim.workload import Trial, WatchedNode
+    from overlaymq.sim.watched import WatchedNode
+    from overlaymq.sim.workload import Trial
 
 FINDINGS_KEPT = 50
 """Per invariant and run: one broken ring breaks the same thing over and over."""
@@ -310,7 +311,7 @@ class DeliveredAtClosest(Invariant):
 class NoSilentLoss(Invariant):
     """A lookup that was not delivered is with a node that went, still on its way, or in a counted drop.
 
-    Who has a lookup is followed through acceptances and acknowledgements (``workload.Custody``). A live node
+    Who has a lookup is followed through acceptances and acknowledgements (``watched.Custody``). A live node
     that no longer has what it never handed on must have counted at least so many dropped messages.
     """
 

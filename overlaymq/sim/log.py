@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from overlaymq.messages import Message, Peer
     from overlaymq.sim.invariants import Finding
     from overlaymq.sim.scenario import Action
-    from overlaymq.sim.workload import WatchedNode
+    from overlaymq.sim.watched import WatchedNode
 
 NANOSECONDS = 1_000_000_000
 
@@ -115,7 +115,14 @@ class EventLog:
         if node is not None:
             me = node.pastry.me
             fields |= {"node_id": text(me.id), "boot_id": str(me.incarnation)}
-        row = schema.Row(run_id=self.run_id, event=event, ts_wall_ns=at, ts_mono_ns=at, **fields)
+        row = schema.Row(
+            run_id=self.run_id,
+            schema_version=schema.SCHEMA_VERSION,
+            event=event,
+            ts_wall_ns=at,
+            ts_mono_ns=at,
+            **fields,
+        )
         line = schema.encode(row)
         self.rows += 1
         self._hash.update(line)

@@ -21,8 +21,8 @@ from overlaymq.sim import workload
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from overlaymq.sim.outcome import Result
     from overlaymq.sim.scenario import Plan
-    from overlaymq.sim.workload import Result
 
 CALM: tuple[dict[str, Any], ...] = (
     {"loss": 0.0},

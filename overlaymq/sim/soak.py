@@ -27,14 +27,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from overlaymq.errors import ConfigError
+from overlaymq.sim import outcome, workload
 from overlaymq.sim import scenario as scenarios
-from overlaymq.sim import workload
 from overlaymq.sim.invariants import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from overlaymq.sim.workload import Result
+    from overlaymq.sim.outcome import Result
 
 ONE_IN = 100_000
 """Bar of the seeds where a live node was declared dead."""
@@ -119,7 +119,7 @@ def attempt(task: Task) -> Result:
     ):  # whatever the core raises is a finding about this seed, not the end of the soak
         last = traceback.format_exc().strip().splitlines()
         finding = Finding(0.0, "no-exception", f"{last[-1]} ({last[-3].strip()})")
-        return workload.nothing(plan, [finding])
+        return outcome.nothing(plan, [finding])
 
 
 def tasks(names: Sequence[str], seeds: Sequence[int], nodes: int | None = None) -> Iterator[Task]:

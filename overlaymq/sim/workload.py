@@ -22,10 +22,8 @@ import time
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from overlaymq.events import Dropped, Join, Notify, PeerDead, Received, Send, TimerFired
-from overlaymq.ids import RING, Id, short
+from overlaymq.events import Dropped, Join, Notify, PeerDead, Received, Send
+from overlaymq.ids import RING, Id
 from overlaymq.messages import LookupRequest, Peer, Routed, RoutedAck
 from overlaymq.sim.faults import Faults
 from overlaymq.sim.invariants import (
@@ -34,11 +32,14 @@ from overlaymq.sim.invariants import (
     OWNERSHIP,
     Census,
     Finding,
+    Invariant,
     extents,
 )
 from overlaymq.sim.network import ConstantDelay, PlaneDelay
-from overlaymq.sim.ring import PastryOnly, Ring
+from overlaymq.sim.outcome import Result
+from overlaymq.sim.ring import Ring
 from overlaymq.sim.scenario import node_id, pastry_config
+from overlaymq.sim.watched import ROUTED_DROPS, Custody, WatchedNode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,10 +52,6 @@ if TYPE_CHECKING:
     from overlaymq.sim.network import NetworkModel
     from overlaymq.sim.scenario import Action, Plan
 
-NEEDED_NODES = 64
-NEEDED_HITS = 20
-WORKING_SECONDS = 5.0
-"""How recently a working node has worked: a guess, some lookups' lives."""
 TICK_SECONDS = 5.0
 NOTICE_SECONDS = 45.0
 """The stated time in which the sides of a partition, left alone, have one root for each key."""
@@ -64,6 +61,8 @@ SEEDS_GIVEN = 3
 STORM_RATE = 100.0
 """Messages a second and node, over a tick, that no repair explains: a guess, ten times what churn makes."""
 STORM_MESSAGES = 5_000_000
+MEAN_LINK = 21.0
+"""Length of a link of the small transit-stub network, in its units (measured over 5 seeds: 20 to 22)."""
 BACKLOG_SECONDS = 120.0
 """The longest wait for slow nodes to be done before quiet begins."""
 LAST_LOOKUPS = 50
@@ -71,213 +70,9 @@ LAST_SECONDS = 10.0
 HOT_NODES = 8
 HOT_SPREAD = RING >> 7
 
-ROUTED_DROPS = frozenset(
-    {
-        "pastry: held too long",
-        "pastry: rerouted too often",
-        "pastry: too many messages held",
-        "pastry: too many messages unacknowledged",
-        "pastry: too many hops",
-        "pastry: this node has left",
-    }
-)
-"""Reasons under which a lookup may be dropped."""
-
 
 class Storm(Exception):
     """A run made so many messages that it would not end."""
-
-
-class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a run. ``kind``: a, no live node was declared dead; b, one was; c, partitions."""
-
-    scenario: str
-    seed: int
-    kind: str
-    violations: list[Finding]
-    excused: list[Finding]
-    lookups: int
-    delivered: int
-    inconsistent: int
-    """Delivered elsewhere than at the closest active live node."""
-    contested: int
-    """Delivered while yet another node might have answered."""
-    redelivered: int
-    unanswered: dict[str, int]
-    declared: int
-    given_up: int
-    disagreements: int
-    hits: dict[str, int]
-    lost_messages: int
-    fewest_nodes: int
-    nodes: int
-    events: int
-    messages: int
-    most_messages: float
-    """Most messages a second and node, in any tick."""
-    virtual_seconds: float
-    cpu_seconds: float
-
-    @property
-    def enough_nodes(self) -> bool:
-        """The first precondition of design section 8."""
-        return self.fewest_nodes >= NEEDED_NODES
-
-    @property
-    def enough_hits(self) -> bool:
-        """The second."""
-        return sum(self.hits.values()) >= NEEDED_HITS
-
-    @property
-    def counted(self) -> bool:
-        """Whether this seed counts."""
-        return self.enough_nodes and self.enough_hits
-
-
-class WatchedNode(PastryOnly):
-    """A node of the ring that the run looks into."""
-
-    __slots__ = (
-        "alive",
-        "duplicates",
-        "extent",
-        "handled_at",
-        "latest",
-        "number",
-        "routed_drops",
-        "sent",
-        "trial",
-        "worked_at",
-    )
-
-    def __init__(self, trial: Trial, number: int, me: Peer) -> None:
-        super().__init__(trial.ring, me)
-        self.trial = trial
-        self.number = number
-        self.alive = True
-        self.duplicates = 0
-        self.extent = (-1, -1)
-        self.handled_at = 0.0
-        self.worked_at = -WORKING_SECONDS
-        self.routed_drops = 0
-        self.sent: dict[int, int] = {}
-        """Serial of an unacknowledged hop -> lookup."""
-        self.latest: dict[int, int] = {}
-        """Lookup -> its latest serial here."""
-
-    @property
-    def label(self) -> str:
-        """For people: number, incarnation, and the first digits of the id."""
-        me = self.pastry.me
-        return f"node {self.number}.{me.incarnation} ({short(me.id)})"
-
-    @property
-    def working(self) -> bool:
-        """Whether it is a root or forwarder at work."""
-        recently = self.trial.now - self.worked_at <= WORKING_SECONDS
-        return self.alive and self.pastry.active and recently
-
-    def clock(self) -> float:
-        """What this node's own clock shows now."""
-        clock = self.trial.faults.clocks.get(self.pastry.me.address)
-        rate = 1.0 if clock is None else clock.rate
-        return self.pastry.state.now + (self.trial.now - self.handled_at) * rate
-
-    def handle(self, input: PastryInput, now: float) -> Effects:
-        """Pass it on, and look at what has changed."""
-        trial = self.trial
-        trial.current = input
-        self.handled_at = trial.now
-        probed = self._probed(input)
-        effects = self.pastry.handle(input, now)
-        trial.after(self, input, effects)
-        if probed is not None:
-            trial.probe_ended(self, probed, effects)
-        return effects
-
-    def _probed(self, input: PastryInput) -> Peer | None:
-        if type(input) is not TimerFired or input.timer.part != "pastry.probe":
-            return None
-        probing = self.pastry.state.liveness._probing.get(Id(input.timer.subject))
-        return None if probing is None else probing.peer
-
-    def forward(
-        self, routed: Routed, next_hop: Peer, now: float
-    ) -> tuple[Routed, Peer | None, Effects]:
-        """Let everything pass, and note it."""
-        self.worked_at = self.trial.now
-        self.trial.hops_due = True
-        return routed, next_hop, []
-
-    def deliver(self, routed: Routed, now: float) -> Effects:
-        """A lookup ends here."""
-        self.worked_at = self.trial.now
-        if isinstance(routed.body, LookupRequest):
-            self.trial.delivered(self, routed.body.request, routed)
-        return []
-
-
-class Custody:
-    """Who has which lookup: whoever accepted it and has no acknowledgement from a next hop."""
-
-    def __init__(self) -> None:
-        self.holders: dict[int, dict[WatchedNode, None]] = {}
-
-    def accepted(self, node: WatchedNode, request: int) -> None:
-        """A node has it now."""
-        holders = self.holders.get(request)
-        if holders is not None:
-            holders[node] = None
-
-    def sent(self, node: WatchedNode, routed: Routed) -> None:
-        """A node hands it on; it keeps it until the acknowledgement."""
-        if isinstance(routed.body, LookupRequest):
-            node.sent[routed.serial] = routed.body.request
-            node.latest[routed.body.request] = routed.serial
-
-    def acknowledged(self, node: WatchedNode, serial: int) -> None:
-        """The next hop has it; an answer to an earlier try than the latest changes nothing."""
-        request = node.sent.pop(serial, None)
-        if request is not None and node.latest.get(request) == serial:
-            del node.latest[request]
-            self.holders.get(request, {}).pop(node, None)
-
-    def delivered(self, request: int) -> None:
-        """No more to follow."""
-        self.holders.pop(request, None)
-
-    def account(self, trial: Trial) -> list[tuple[WatchedNode, list[int]]]:
-        """Tell the run why lookups were not answered; the ones nobody counted, by node."""
-        silent: dict[WatchedNode, list[int]] = {}
-        budgets: dict[WatchedNode, int] = {}
-        for request, holders in sorted(self.holders.items()):
-            if any(not node.alive for node in holders):
-                trial.unanswered("with a node that went")
-            elif any(request in carried(node) for node in holders):
-                trial.unanswered("still on its way")
-            elif not self._counted(holders, budgets):
-                trial.unanswered("lost silently")
-                last = next(reversed(holders), trial.starts[request])
-                silent.setdefault(last, []).append(request)
-            else:
-                trial.unanswered("dropped and counted")
-        return list(silent.items())
-
-    def _counted(self, holders: dict[WatchedNode, None], budgets: dict[WatchedNode, int]) -> bool:
-        for node in holders:
-            left = budgets.get(node, node.routed_drops)
-            if left > 0:
-                budgets[node] = left - 1
-                return True
-        return False
-
-
-def carried(node: WatchedNode) -> set[int]:
-    """The lookups a node holds or waits to hear about."""
-    forwarding = node.pastry.state.forwarding
-    routed = [held for held, _ in forwarding._held]
-    routed += [pending.routed for pending in forwarding._pending.values()]
-    return {r.body.request for r in routed if isinstance(r.body, LookupRequest)}
 
 
 class Trial:
@@ -316,6 +111,8 @@ class Trial:
         self.one_way = False
         self.load_at, self.load_messages, self.most_messages = 0.0, 0, 0.0
         self.invariants = [INVARIANTS[name](self) for name in plan.invariants]
+        self.handled = [i.handled for i in self.invariants if type(i).handled != Invariant.handled]
+        """Called after every input, so only where somebody listens."""
 
     @property
     def now(self) -> float:
@@ -597,8 +394,8 @@ class Trial:
         extent = extents(node.pastry)
         if extent != node.extent:
             self._covers(node, extent)
-        for invariant in self.invariants:
-            invariant.handled(node)
+        for handled in self.handled:
+            handled(node)
 
     def _covers(self, node: WatchedNode, extent: tuple[int, int]) -> None:
         was_active, node.extent = node.extent[0] >= 0, extent
@@ -730,35 +527,6 @@ class Trial:
         )
 
 
-def nothing(plan: Plan, violations: list[Finding]) -> Result:
-    """The result of a run that did not end."""
-    return Result(
-        scenario=plan.scenario,
-        seed=plan.seed,
-        kind="a",
-        violations=violations,
-        excused=[],
-        lookups=0,
-        delivered=0,
-        inconsistent=0,
-        contested=0,
-        redelivered=0,
-        unanswered={},
-        declared=0,
-        given_up=0,
-        disagreements=0,
-        hits={},
-        lost_messages=0,
-        fewest_nodes=0,
-        nodes=plan.nodes,
-        events=0,
-        messages=0,
-        most_messages=0.0,
-        virtual_seconds=0.0,
-        cpu_seconds=0.0,
-    )
-
-
 def address(number: int) -> str:
     """Where a plan's node listens."""
     return f"node-{number}"
@@ -768,6 +536,18 @@ def network(plan: Plan) -> NetworkModel:
     """The model that a plan names."""
     if plan.model == "plane":
         return PlaneDelay(plan.delay)
+    if plan.model == "transit-stub":
+        # It needs numpy, which the other models do not.
+        from overlaymq.sim.topology import TopologyNetwork, TransitStub, TransitStubParameters
+
+        small = TransitStubParameters(
+            transit_domains=2,
+            transit_routers=3,
+            stubs=3,
+            stub_routers=4,
+            unit=plan.delay / MEAN_LINK,
+        )
+        return TopologyNetwork(TransitStub(plan.seed, small), plan.seed)
     return ConstantDelay(plan.delay)
 
 
