@@ -1,8 +1,9 @@
 """`overlaymq sim`: the experiments of the papers, run in virtual time.
 
-``list`` names them; ``run`` runs one and shows what it measured beside what was published. The simulator
-needs numpy, scipy and matplotlib, which an ordinary node does not: they are imported only here, by the
-simulator, and an error says how to install them. Other modules add their commands to the group.
+``list`` names them; ``run`` runs one and shows what it measured beside what was published; ``report`` writes
+down what stored runs have shown. The simulator needs numpy, scipy and matplotlib, which an ordinary node
+does not: only its own modules import them, and an error says how to install them. Other modules add
+their commands to the group.
 """
 
 from __future__ import annotations
@@ -104,9 +105,21 @@ def list_experiments(as_json: bool) -> None:
     metavar="DIR",
     help="Write the figures (PNG) and their data (CSV) here.",
 )
+@click.option(
+    "--save",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Store the JSON object with its command here, for `sim report`.",
+)
 @json_option
 def run_experiment(
-    name: str, nodes: int | None, seed: int, runs: int | None, out: Path | None, as_json: bool
+    name: str,
+    nodes: int | None,
+    seed: int,
+    runs: int | None,
+    out: Path | None,
+    save: Path | None,
+    as_json: bool,
 ) -> None:
     """Run the experiment NAME. Ends with 1 if a measured value lies outside its range."""
     with explained():
@@ -119,11 +132,49 @@ def run_experiment(
             for title, series in outcome.findings.series.items():
                 for path in figures.write(out, f"{name}-{title}", series):
                     say(f"wrote {path}")
+        if save is not None:
+            command = {"command": _command(outcome)}
+            save.write_text(json.dumps(command | outcome.as_object(), indent=1) + "\n")
         if as_json:
             put(json.dumps(outcome.as_object()))
         else:
             _show(outcome)
     sys.exit(Exit.OK if outcome.ok else Exit.FAILED)
+
+
+@sim.command("report")
+@click.option(
+    "--results",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=Path("benchmarks/results"),
+    show_default=True,
+    metavar="DIR",
+    help="Where `sim run --save` stored results.",
+)
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("docs/reproduction.md"),
+    show_default=True,
+    metavar="FILE",
+    help="The report.",
+)
+def write_report(results: Path, out: Path) -> None:
+    """Write every published figure beside ours, from stored results."""
+    with explained():
+        from overlaymq.sim import reproduction
+
+        out.write_text(reproduction.report(reproduction.load(results)))
+        say(f"wrote {out}")
+
+
+def _command(outcome: Outcome) -> str:
+    """What gives this outcome again."""
+    experiment, settings = outcome.experiment, outcome.settings
+    runs = f" --runs {settings.runs}" if settings.runs != experiment.runs else ""
+    return (
+        f"overlaymq sim run {experiment.name} --nodes {settings.nodes} --seed {settings.seed}{runs}"
+    )
 
 
 class _Bar:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from overlaymq.sim.experiments.base import Progress
     from overlaymq.sim.faults import Fate
     from overlaymq.sim.network import NetworkModel
-    from overlaymq.sim.ring import Ring
+    from overlaymq.sim.ring import PastryOnly, Ring
 
 PER_SECOND = 10_000
 """Lookups a virtual second; only the number of messages under way depends on it."""
@@ -41,17 +41,27 @@ class Lookup(msgspec.Struct, frozen=True, gc=False):
 
 
 def random_lookups(ring: Ring, count: int, progress: Progress = no_progress) -> list[Lookup]:
-    """Random keys from random nodes; an error if one is not delivered exactly once."""
-    simulation = ring.simulation
+    """Random keys from random nodes."""
     nodes = list(ring.nodes.values())
+    random = ring.random
+    return lookups_of(
+        ring,
+        [(nodes[random.randrange(len(nodes))], Id(random.getrandbits(BITS))) for _ in range(count)],
+        progress,
+    )
+
+
+def lookups_of(
+    ring: Ring, wanted: Sequence[tuple[PastryOnly, Id]], progress: Progress = no_progress
+) -> list[Lookup]:
+    """These keys from these nodes; an error if one is not delivered exactly once."""
+    simulation = ring.simulation
     asked: list[tuple[int, Peer, float]] = []
-    for number in range(count):
-        start = nodes[ring.random.randrange(len(nodes))]
-        request = ring.look_up(Id(ring.random.getrandbits(BITS)), start)
-        asked.append((request, start.pastry.me, simulation.now))
+    for number, (start, key) in enumerate(wanted):
+        asked.append((ring.look_up(key, start), start.pastry.me, simulation.now))
         simulation.run_until(simulation.now + 1 / PER_SECOND)
         if number % REPORT_EVERY == 0:
-            progress("looking up", number, count)
+            progress("looking up", number, len(wanted))
     simulation.run_until(simulation.now + ANSWER_SECONDS)
     done = []
     for request, source, sent_at in asked:
@@ -91,32 +101,26 @@ class Routes:
         self._passed: dict[int, list[Peer]] = {}
         ring.simulation.on_send = self._on_send
 
-    def of(self, request: int) -> list[Peer]:
-        """From the source on; empty if the source is the owner."""
-        return self._passed.get(request, [])
-
-    def forget(self, request: int) -> None:
-        """Its route is of no more use."""
-        self._passed.pop(request, None)
+    def pop(self, request: int) -> list[Peer]:
+        """From the source on; empty if the source is the owner. Forgotten by this."""
+        return self._passed.pop(request, [])
 
     def _on_send(self, now: float, host: Host, peer: Peer, message: Message, fate: Fate) -> None:
         if isinstance(message, Routed) and isinstance(message.body, LookupRequest):
             self._passed.setdefault(message.body.request, [host.peer]).append(peer)
 
 
-def until_merged(
-    network: NetworkModel, one: Sequence[Peer], other: Sequence[Peer]
-) -> tuple[float, float]:
-    """The delay along each of two routes up to the first node that both pass."""
+def first_shared(one: Sequence[Peer], other: Sequence[Peer]) -> Peer:
+    """Where two routes to one key meet."""
     shared = {peer.id for peer in other}
-    meeting = next(peer.id for peer in one if peer.id in shared)
-    return _delay_to(network, one, meeting), _delay_to(network, other, meeting)
+    return next(peer for peer in one if peer.id in shared)
 
 
-def _delay_to(network: NetworkModel, route: Sequence[Peer], last: Id) -> float:
+def delay_to(network: NetworkModel, route: Sequence[Peer], last: Peer) -> float:
+    """The delay along a route up to one of its nodes."""
     total = 0.0
     for here, there in pairwise(route):
-        if here.id == last:
+        if here.id == last.id:
             break
         total += network.delay(here.address, there.address)
     return total

@@ -30,6 +30,7 @@ from overlaymq.sim.experiments.base import (
     histogram,
 )
 from overlaymq.sim.experiments.configs import WIDE
+from overlaymq.sim.experiments.lookups import lookups_of, stretch
 from overlaymq.sim.network import PlaneDelay
 from overlaymq.sim.published import row
 from overlaymq.sim.ring import Ring
@@ -38,6 +39,7 @@ from overlaymq.sim.topology import TopologyNetwork, TransitStub
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from overlaymq.sim.experiments.lookups import Lookup
     from overlaymq.sim.network import NetworkModel
 
 LOOKUPS = 50_000
@@ -98,11 +100,16 @@ def run(settings: Settings) -> Findings:
     network = TopologyNetwork(topology, settings.seed)
     joined = Joined(settings, network, settings.nodes, "transit-stub")
     twin = joined.twin()
-    settings.progress("looking up", 0, 1)
-    hops = [_hops(ring, settings) for ring in (joined.ring, twin)]
+    found = [_look_up(ring, settings) for ring in (joined.ring, twin)]
+    hops = [[lookup.hops for lookup in lookups] for lookups in found]
     levels = quality(joined.ring, twin)
     events = joined.ring.simulation.events + twin.simulation.events
-    rows = [*_agreement(*hops), *_quality_rows(levels), *_effort_rows(joined)]
+    rows = [
+        *_agreement(*hops),
+        *_stretch_rows(network, *found),
+        *_quality_rows(levels),
+        *_effort_rows(joined),
+    ]
     del joined, twin
     gc.collect()
     plane = Joined(settings, PlaneDelay(), min(QUALITY_NODES, settings.nodes), "plane")
@@ -114,18 +121,14 @@ def run(settings: Settings) -> Findings:
     return Findings(rows=rows, events=events, series=_series(hops, levels))
 
 
-def _hops(ring: Ring, settings: Settings) -> list[int]:
+def _look_up(ring: Ring, settings: Settings) -> list[Lookup]:
     """The same lookups in each ring."""
-    simulation = ring.simulation
-    random = simulation.node_random("oracle and protocol")
     ids = ring.ids()
-    requests = []
-    for _ in range(min(LOOKUPS, 20 * settings.nodes)):
-        start = ring.nodes[ids[random.randrange(len(ids))]]
-        requests.append(ring.look_up(Id(random.getrandbits(BITS)), start))
-        simulation.run_until(simulation.now + 0.001)
-    simulation.run_until(simulation.now + 60.0)
-    return [ring.deliveries[request][0].hops for request in requests]
+    random = ring.simulation.node_random("oracle and protocol")
+    count = min(LOOKUPS, 20 * settings.nodes)
+    asked = [(ids[random.randrange(len(ids))], random.getrandbits(BITS)) for _ in range(count)]
+    settings.progress("looking up", 0, 1)
+    return lookups_of(ring, [(ring.nodes[id_], Id(key)) for id_, key in asked])
 
 
 def largest_difference(one: Sequence[int], other: Sequence[int]) -> float:
@@ -163,6 +166,13 @@ def _agreement(joined: list[int], twin: list[int]) -> list[Row]:
         row("SIM-1", largest_difference(joined, twin)),
         row("SIM-1/protocol", means[0]),
         row("SIM-1/oracle", means[1]),
+    ]
+
+
+def _stretch_rows(network: NetworkModel, joined: list[Lookup], twin: list[Lookup]) -> list[Row]:
+    return [
+        row("SIM-1/stretch protocol", stretch(network, joined).mean),
+        row("SIM-1/stretch oracle", stretch(network, twin).mean),
     ]
 
 

@@ -132,7 +132,7 @@ def _rows(points: list[Point]) -> list[Row]:
                 metric=f"mean hops over log16 N, {point.nodes:,} nodes",
             )
         )
-    if first is not last:
+    if last.nodes >= 10 * first.nodes:
         as_log = log16(nodes) / log16(first.nodes)
         rows.append(
             row(

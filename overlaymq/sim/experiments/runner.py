@@ -1,12 +1,14 @@
 """Finding experiments and running one: what it took, and the object that is stored.
 
 The object's keys are fixed: experiment, seed, nodes, seconds, peak_rss_mb, events and rows, each row with
-``ok``. Seconds are those of the wall; memory is the largest resident set the process ever had.
+``ok``; a value that is no number is null there. Seconds are those of the wall; memory is the largest
+resident set that the process ever had.
 """
 
 from __future__ import annotations
 
 import importlib
+import math
 import pkgutil
 import resource
 import sys
@@ -51,7 +53,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
                     "id": row.id,
                     "metric": row.metric,
                     "published": row.published,
-                    "measured": row.measured,
+                    "measured": row.measured if math.isfinite(row.measured) else None,
                     "low": row.low,
                     "high": row.high,
                     "ok": row.ok,
