@@ -135,7 +135,7 @@ class Maintenance:
             # A join leaves it large, and a dict never shrinks.
             state.measuring = {}
         is_new = self._consider(peer, seconds)
-        if state.known(peer.id) is not None:
+        if is_new or state.known(peer.id) is not None:
             state.forwarding.takes(peer.id, seconds)
         if is_new and state.active:
             state.send(peer, Distance(seconds))
