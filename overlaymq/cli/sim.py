@@ -27,7 +27,6 @@ from overlaymq.errors import OverlayError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overlaymq.sim.experiments.base import Row
     from overlaymq.sim.experiments.runner import Outcome
 
 LIBRARIES = ("numpy", "scipy", "matplotlib")
@@ -203,6 +202,8 @@ def _progress() -> Iterator[_Bar]:
 
 
 def _show(outcome: Outcome) -> None:
+    from overlaymq.sim.experiments.base import figure_text, range_text
+
     settings = outcome.settings
     table = Table(box=None, pad_edge=False)
     for heading in ("id", "metric", "published", "measured", "range", "ok"):
@@ -211,9 +212,9 @@ def _show(outcome: Outcome) -> None:
         table.add_row(
             row.id,
             row.metric,
-            _figure(row.published),
-            _figure(row.measured),
-            _range(row),
+            figure_text(row.published),
+            figure_text(row.measured),
+            range_text(row.low, row.high) or "reported",
             "[green]yes[/]" if row.ok else "[bold red]no[/]",
         )
     console().print(table)
@@ -225,17 +226,3 @@ def _show(outcome: Outcome) -> None:
         f"{counted(outcome.findings.events, 'event')}, {outcome.seconds:.1f} s, "
         f"{outcome.peak_rss_mb:,.0f} MB, {misses} of {len(outcome.findings.rows)} rows outside"
     )
-
-
-def _range(row: Row) -> str:
-    if row.low is None and row.high is None:
-        return "reported"
-    if row.low is None:
-        return f"<= {_figure(row.high)}"
-    if row.high is None:
-        return f">= {_figure(row.low)}"
-    return f"{_figure(row.low)} to {_figure(row.high)}"
-
-
-def _figure(value: float | str | None) -> str:
-    return value if isinstance(value, str) else f"{value:,.4g}"

@@ -16,6 +16,7 @@ import msgspec
 
 from overlaymq.errors import ConfigError
 from overlaymq.sim.differences import DIFFERENCES
+from overlaymq.sim.experiments.base import figure_text, range_text
 from overlaymq.sim.published import SECTIONS, TARGETS
 
 if TYPE_CHECKING:
@@ -123,9 +124,9 @@ def _measured(id_: str, results: list[Result]) -> Iterator[str]:
                 yield _line(
                     row.id,
                     row.metric,
-                    _figure(row.published),
-                    _figure(row.measured),
-                    _range(row),
+                    figure_text(row.published),
+                    figure_text(row.measured),
+                    range_text(row.low, row.high),
                     verdict,
                     result.experiment,
                 )
@@ -134,27 +135,11 @@ def _measured(id_: str, results: list[Result]) -> Iterator[str]:
 def _open(id_: str) -> Iterator[str]:
     for target in TARGETS.values():
         if target.id == id_:
-            yield _line(id_, target.metric, _figure(target.published), "", "", "open", "")
+            yield _line(id_, target.metric, figure_text(target.published), "", "", "open", "")
 
 
 def _only_reported(row: StoredRow) -> bool:
     return row.low is None and row.high is None
-
-
-def _range(row: StoredRow) -> str:
-    if _only_reported(row):
-        return ""
-    if row.low is None:
-        return f"<= {_figure(row.high)}"
-    if row.high is None:
-        return f">= {_figure(row.low)}"
-    return f"{_figure(row.low)} to {_figure(row.high)}"
-
-
-def _figure(value: float | str | None) -> str:
-    if value is None:
-        return "none"
-    return value if isinstance(value, str) else f"{value:,.4g}"
 
 
 def _line(*cells: str) -> str:

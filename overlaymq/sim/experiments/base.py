@@ -98,6 +98,26 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     runs: int = 1
 
 
+def figure_text(value: float | str | None) -> str:
+    """A value for people: four digits, or all of those before the point."""
+    if value is None:
+        return "none"
+    if isinstance(value, str):
+        return value
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def range_text(low: float | None, high: float | None) -> str:
+    """A range for people; empty if it is open on both sides."""
+    if low is None and high is None:
+        return ""
+    if low is None:
+        return f"<= {figure_text(high)}"
+    if high is None:
+        return f">= {figure_text(low)}"
+    return f"{figure_text(low)} to {figure_text(high)}"
+
+
 def cdf(values: Sequence[float]) -> Curve:
     """The cumulative distribution: for each value, the share of values that are not larger."""
     ordered = sorted(values)
