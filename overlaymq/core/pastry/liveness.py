@@ -4,7 +4,7 @@ Each node asks its two neighbours on the ring for a lease every period (``leases
 does not answer. A node that does not acknowledge or whose link breaks is *suspected*: routed around, and
 probed. Only when the probe and its retries fail, and no lease that this node
 granted it is running, is it dead and removed. A rumour of death
-is never believed, only verified. After a death the whole leaf set is probed with the list of the failed,
+is never believed, only verified, and not more often than a probe takes. After a death the whole leaf set is probed with the list of the failed,
 so that several adjacent failures are found in parallel. Deaths come in bursts, so there is one such round
 in a probe timeout, which tells of all, and leaves out who has heard of them by another probe or answer;
 the gap itself is closed at once (``settle``).
@@ -60,8 +60,10 @@ class Liveness:
     """See the module's text."""
 
     __slots__ = (
+        "_answered",
         "_probing",
         "_round",
+        "_rumours",
         "_spares",
         "_state",
         "_told",
@@ -74,6 +76,8 @@ class Liveness:
         self._probing: dict[Id, Probing] = {}
         self._round = 0
         self._spares: dict[Id, Peer] = {}
+        self._answered: dict[Id, float] = {}
+        self._rumours: dict[Id, None] = {}
         self._told: set[Id] = set()
         self._told_at = -inf
         self._will_tell = False
@@ -234,8 +238,16 @@ class Liveness:
         if asked is not None and asked.tries == 1:
             # Karn's rule: after a second try nobody knows which one was answered.
             self._state.forwarding.takes(peer.id, self._state.now - asked.sent_at)
+        self._note_answer(peer.id)
         self._believe(peer, message)
         self.settle()
+
+    def _note_answer(self, id_: Id) -> None:
+        answered, now = self._answered, self._state.now
+        answered.pop(id_, None)
+        answered[id_] = now
+        while now - answered[next(iter(answered))] > self._rumour_pause():
+            del answered[next(iter(answered))]
 
     def abandon(self) -> tuple[Peer, ...]:
         """End all probes; whom they went to."""
@@ -294,8 +306,30 @@ class Liveness:
             for id_ in message.failed:
                 known = state.known(id_)
                 if known is not None and id_ != peer.id:
-                    self.probe(known)
+                    self._verify(known)
         self._probe_named(message.leaves)
+
+    def _verify(self, peer: Peer) -> None:
+        """Look into a rumour of death, but not of the same node again and again: every answer carries
+        rumours, too, and after a partition all of them are about the living."""
+        state = self._state
+        pause = self._rumour_pause() - (state.now - self._answered.get(peer.id, -inf))
+        if pause <= 0:
+            self.probe(peer)
+        elif peer.id not in self._rumours:
+            self._rumours[peer.id] = None
+            state.set_timer("rumour", pause, peer.id)
+
+    def rumour_due(self, id_: Id) -> None:
+        """A rumour came too soon after an answer to be looked into then."""
+        self._rumours.pop(id_, None)
+        known = self._state.known(id_)
+        if known is not None:
+            self.probe(known)
+
+    def _rumour_pause(self) -> float:
+        config = self._state.config
+        return config.probe_timeout * (config.probe_retries + 1)
 
     def _probe_named(self, peers: tuple[Peer, ...]) -> None:
         state = self._state

@@ -272,6 +272,7 @@ TIMERS: dict[str, Callable[[State, Timer], None]] = {
     "pastry.heartbeat": lambda s, _: s.leases.heartbeat_due(),
     "pastry.lease": lambda s, timer: s.leases.retry_due(timer.round),
     "pastry.probe": lambda s, timer: s.liveness.probe_due(Id(timer.subject), timer.round),
+    "pastry.rumour": lambda s, timer: s.liveness.rumour_due(Id(timer.subject)),
     "pastry.deaths": lambda s, _: s.liveness.deaths_due(),
     "pastry.arrival": lambda s, timer: s.arrivals.due(Id(timer.subject), timer.round),
     "pastry.gossip": lambda s, _: s.maintenance.gossip_due(),
