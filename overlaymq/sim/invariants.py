@@ -99,6 +99,8 @@ def answering(pastry: Pastry, now: float) -> tuple[int, int]:
 
 def both_own(low: WatchedNode, high: WatchedNode) -> int:
     """How many keys two nodes may both answer for now, as far as they lie clockwise of the first."""
+    if not may_clash(low, high) or not may_clash(high, low, -1):
+        return 0
     before, after = answering(low.pastry, low.clock())
     back, beyond = answering(high.pastry, high.clock())
     between = (high.pastry.me.id - low.pastry.me.id) % RING
@@ -106,6 +108,20 @@ def both_own(low: WatchedNode, high: WatchedNode) -> int:
     ahead = min(after, between + beyond) - max(0, between - back) + 1
     behind = min(before, back - between)
     return max(ahead, 0) + max(behind, 0)
+
+
+def may_clash(near: WatchedNode, far: WatchedNode, direction: int = 1) -> bool:
+    """Whether a node may answer for a key that is in its range and in another's, clockwise (1) or not (-1).
+
+    What it may answer for begins at its id on each side: so it is enough to ask about the keys of the
+    overlap that are nearest to it.
+    """
+    me = near.pastry.me.id
+    between = ((far.pastry.me.id - me) * direction) % RING
+    first = max(between - far.extent[0 if direction > 0 else 1], -1)
+    nearest = [first] if first > 0 else [-1, 0, 1]
+    now = near.clock()
+    return any(near.pastry.owns(Id((me + direction * offset) % RING), now) for offset in nearest)
 
 
 def overlapping(active: list[WatchedNode]) -> list[tuple[WatchedNode, WatchedNode]]:
@@ -245,6 +261,8 @@ class OneOwner(Invariant):
         super().__init__(trial)
         self.contested: list[tuple[WatchedNode, WatchedNode]] = []
         self.involved: set[Id] = set()
+        self.reported: set[tuple[Id, Id]] = set()
+        """Pairs that need no second look before the next tick or change of a range."""
 
     def changed(self, node: WatchedNode) -> None:
         """See whose ranges overlap now."""
@@ -259,7 +277,8 @@ class OneOwner(Invariant):
         """Look at the leases of a node whose range overlaps another's."""
         if self.contested and node.pastry.me.id in self.involved:
             for low, high in self.contested:
-                if node is low or node is high:
+                pair = low.pastry.me.id, high.pastry.me.id
+                if (node is low or node is high) and pair not in self.reported:
                     self._compare(low, high)
 
     def _sweep(self) -> None:
@@ -270,6 +289,7 @@ class OneOwner(Invariant):
             pair for pair in overlapping(active) if not trial.separated(*[n.number for n in pair])
         ]
         self.involved = {node.pastry.me.id for pair in self.contested for node in pair}
+        self.reported = set()
         if self.contested and not before:
             trial.count("disagreements")
         for low, high in self.contested:
@@ -278,6 +298,7 @@ class OneOwner(Invariant):
     def _compare(self, low: WatchedNode, high: WatchedNode) -> None:
         shared = both_own(low, high)
         if shared:
+            self.reported.add((low.pastry.me.id, high.pastry.me.id))
             self.found(
                 f"{low.label} and {high.label} both answer for {shared / RING:.2e} of the ring"
             )
