@@ -2,12 +2,12 @@
 
 Each node asks its two neighbours on the ring for a lease every period (``leases``), and probes the one that
 does not answer. A node that does not acknowledge or whose link breaks is *suspected*: routed around, and
-probed. Only when the probe and its retries fail, and no lease that this node
-granted it is running, is it dead and removed. A rumour of death
-is never believed, only verified, and not more often than a probe takes. After a death the whole leaf set is probed with the list of the failed,
-so that several adjacent failures are found in parallel. Deaths come in bursts, so there is one such round
-in a probe timeout, which tells of all, and leaves out who has heard of them by another probe or answer;
-the gap itself is closed at once (``settle``).
+probed. Only when the probe and its retries fail, and no lease that this node granted it is running, is it
+dead and removed. A rumour of death is never believed, only verified, and not more often than a probe takes.
+After a death the whole leaf set is probed with the list of the failed, so that several adjacent failures
+are found in parallel. Deaths come in bursts, so there is one such round in a probe timeout, which tells of
+all, and leaves out who has heard of them by another probe or answer; the gap itself is closed at once
+(``settle``).
 
 A leaf probe carries the prober's leaf set and the ids it believes failed. Whoever is heard from in a
 probe or its answer enters the leaf set; those it names are probed before they may, but only as many as
