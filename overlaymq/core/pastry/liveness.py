@@ -140,12 +140,17 @@ class Liveness:
                 state.counters.suspected += 1
         state.forwarding.reroute_from(peer.id)
 
-    def link_failed(self, peer: Peer) -> None:
-        """The driver could not reach a node: a strong suspicion, verified at once."""
+    def link_failed(self, peer: Peer, gone: bool) -> None:
+        """The driver could not reach a node: a strong suspicion, verified at once. If its machine says
+        that the process is gone, no lease counts, and to hear it once more is enough."""
         state = self._state
+        if gone:
+            state.leases.release(peer.id)
         probing = self._probing.get(peer.id)
         if probing is not None:
             if peer.incarnation >= probing.peer.incarnation:
+                if gone:
+                    probing.tries = max(probing.tries, state.config.probe_retries)
                 self._pause(probing)
             return
         known = state.known(peer.id)

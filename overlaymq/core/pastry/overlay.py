@@ -195,9 +195,7 @@ class Pastry:
         elif isinstance(input, PeerFailed):
             state.measuring.pop(input.peer.id, None)
             state.joining.peer_failed(input.peer)
-            if input.gone:
-                state.leases.release(input.peer.id)
-            state.liveness.link_failed(input.peer)
+            state.liveness.link_failed(input.peer, input.gone)
         elif isinstance(input, Join):
             state.joining.start(input.seeds)
         else:
