@@ -10,7 +10,7 @@ EDITABLE := $(INSTALL) --no-build-isolation --editable
 MYPY_TARGETS := $(wildcard overlaymq tests benchmarks examples protos/generate.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help test lint unit live demo bench protos clean
+.PHONY: help test lint unit live soak demo bench protos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ unit: $(VENV)/.dev
 
 live: $(VENV)/.dev ## the long runs over several real processes
 	$(BIN)/python -m pytest -m live --timeout 900
+
+soak: $(VENV)/.dev ## faults by the thousand seeds, about half an hour on two cores; SOAK="--minutes 5" for less
+	$(BIN)/python -m overlaymq.sim.soak $(SOAK)
 
 demo: $(VENV)/.core ## see nodes find each other and a topic delivered
 	$(BIN)/python -m overlaymq.demo
