@@ -20,6 +20,7 @@ and ``perform`` hand over come from the node's own machine and do not wait.
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from math import inf
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -107,6 +108,7 @@ class Simulation:
         "_sequence",
         "events",
         "faults",
+        "horizon",
         "hosts",
         "messages",
         "network",
@@ -128,6 +130,8 @@ class Simulation:
         self.random = Random(f"overlaymq network {seed}")
         """The chance of the faults, and of nothing else."""
         self.now = 0.0
+        self.horizon = inf
+        """Timers that would fire later than this are not kept: nobody will be there to see them."""
         self.events = 0
         self.stale_timers = 0
         self.messages = 0
@@ -197,7 +201,7 @@ class Simulation:
             self._step()
         self.now = max(self.now, time)
 
-    def run_while(self, condition: Callable[[], bool], limit: float = float("inf")) -> bool:
+    def run_while(self, condition: Callable[[], bool], limit: float = inf) -> bool:
         """Run while a condition holds, at most to a time; whether it ceased to hold."""
         heap = self._heap
         while condition():
@@ -293,6 +297,8 @@ class Simulation:
         delay = effect.delay
         if self.faults is not None and host.peer.address in self.faults.clocks:
             delay /= self.faults.clocks[host.peer.address].rate
+        if self.now + delay > self.horizon:
+            return
         self._sequence += 1
         heappush(self._heap, (self.now + delay, self._sequence, host, TimerFired(effect.timer)))
 

@@ -28,18 +28,20 @@ import numpy as np
 from overlaymq.ids import BITS
 from overlaymq.sim.experiments.base import no_progress
 from overlaymq.sim.network import ConstantDelay, PlaneDelay
-from overlaymq.sim.ring import PastryOnly
 from overlaymq.sim.topology.network import TopologyNetwork
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from overlaymq.config import PastryConfig
+    from overlaymq.core.pastry import Pastry
+    from overlaymq.ids import Id
     from overlaymq.messages import Peer
+    from overlaymq.sim.engine import Simulation
     from overlaymq.sim.experiments.base import Progress
     from overlaymq.sim.network import NetworkModel
-    from overlaymq.sim.ring import Ring
 
     Floats = NDArray[np.float64]
     Indices = NDArray[np.intp]
@@ -49,8 +51,31 @@ TOP_BITS = 64
 REPORT_EVERY = 256
 
 
+class HasPastry(Protocol):
+    """A node, whatever else it does."""
+
+    pastry: Pastry
+
+
+class Fillable(Protocol):
+    """A network whose nodes the oracle can fill."""
+
+    simulation: Simulation
+    config: PastryConfig
+
+    @property
+    def nodes(self) -> Mapping[Id, HasPastry]:
+        """All nodes."""
+
+    def new_peer(self) -> Peer:
+        """A node that does not exist yet."""
+
+    def add(self, peer: Peer) -> HasPastry:
+        """A node that has not started."""
+
+
 def build(
-    ring: Ring,
+    ring: Fillable,
     members: int | Sequence[Peer],
     *,
     with_timers: bool = False,
@@ -64,10 +89,10 @@ def build(
         raise ValueError("the oracle builds whole rings: this one has nodes already")
     if isinstance(members, int):
         for _ in range(members):
-            _add(ring, ring.new_peer())
+            ring.add(ring.new_peer())
     else:
         for peer in members:
-            _add(ring, peer)
+            ring.add(peer)
     peers = sorted((node.pastry.me for node in ring.nodes.values()), key=lambda peer: peer.id)
     builder = _Builder(ring, peers, with_timers)
     # Everything made here lives on, so the collector would only look at it again and again.
@@ -81,12 +106,6 @@ def build(
     finally:
         if collecting:
             gc.enable()
-
-
-def _add(ring: Ring, peer: Peer) -> None:
-    node = PastryOnly(ring, peer)
-    ring.simulation.add_node(peer, node)
-    ring.nodes[peer.id] = node
 
 
 # --- distances -------------------------------------------------------------------------------------
@@ -193,7 +212,7 @@ class Prefixes:
 
 
 class _Builder:
-    def __init__(self, ring: Ring, peers: list[Peer], with_timers: bool) -> None:
+    def __init__(self, ring: Fillable, peers: list[Peer], with_timers: bool) -> None:
         config = ring.config
         self._ring = ring
         self._peers = peers

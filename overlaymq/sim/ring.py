@@ -107,11 +107,16 @@ class Ring:
         random = random or self.random
         return Peer(Id(random.getrandbits(128)), f"node-{len(self.simulation.hosts)}")
 
-    def join(self, peer: Peer, *seeds: Peer) -> PastryOnly:
-        """Start a node."""
+    def add(self, peer: Peer) -> PastryOnly:
+        """A node that has not started."""
         node = PastryOnly(self, peer)
         self.simulation.add_node(peer, node)
         self.nodes[peer.id] = node
+        return node
+
+    def join(self, peer: Peer, *seeds: Peer) -> PastryOnly:
+        """Start a node."""
+        node = self.add(peer)
         self.simulation.start(peer, Join(seeds))
         return node
 
