@@ -19,7 +19,7 @@ configuration chooses. Start with ``open_node``.
 
 from overlaymq._version import VERSION
 from overlaymq.config import Config
-from overlaymq.core.reliability.upcalls import Upcalls
+from overlaymq.core.reliability.upcalls import Joining, Tree, Upcalls
 from overlaymq.errors import (
     BufferFull,
     Closed,
@@ -62,6 +62,7 @@ __all__ = [
     "ForkedProcess",
     "IdentityError",
     "JoinFailed",
+    "Joining",
     "JsonCodec",
     "Lagged",
     "Last",
@@ -85,6 +86,7 @@ __all__ = [
     "Topic",
     "TopicConflict",
     "TopicUnavailable",
+    "Tree",
     "TypedSubscription",
     "Upcalls",
     "WouldBlock",

@@ -79,10 +79,12 @@ class OpenTopic(msgspec.Struct, frozen=True, gc=False):
 
 
 class Subscribe(msgspec.Struct, frozen=True, gc=False):
-    """This node becomes a member of the topic. ``last`` asks for that many recent messages."""
+    """This node becomes a member of the topic. ``last`` asks for that many recent messages; ``note`` is for
+    the upcalls of the node that takes it as a child."""
 
     descriptor: Descriptor
     last: int = 0
+    note: bytes = b""
 
 
 class Unsubscribe(msgspec.Struct, frozen=True, gc=False):
@@ -296,6 +298,13 @@ class Route(msgspec.Struct, frozen=True, gc=False):
     key: Id
     message: Message
     randomize: bool = False
+
+
+class Replicate(msgspec.Struct, frozen=True, gc=False):
+    """Only inside the core: give a message to the k closest to a key, which may become its owners."""
+
+    key: Id
+    message: Message
 
 
 Effect: TypeAlias = Send | SetTimer | Deliver | Notify | Probe

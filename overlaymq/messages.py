@@ -238,12 +238,14 @@ class TopicReplica(msgspec.Struct, frozen=True, gc=False):
 
 
 class Register(msgspec.Struct, frozen=True, gc=False):
-    """direct: add this member at the topic's root. Refreshed, or it expires. ``last`` asks for history."""
+    """direct: add this member at the topic's root. Refreshed, or it expires. ``last`` asks for history,
+    ``note`` is the application's."""
 
     topic: Id
     member: Peer
     descriptor: Descriptor
     last: int = 0
+    note: bytes = b""
 
 
 class Registered(msgspec.Struct, frozen=True, gc=False):
@@ -283,25 +285,53 @@ class Handover(msgspec.Struct, frozen=True, gc=False):
     epoch: int = 0
 
 
+class Epoch(msgspec.Struct, frozen=True, gc=False, order=True):
+    """One root's reign over an ordered topic. A later one is greater; of two at once, one is."""
+
+    counter: int
+    root: Id
+
+
+class Place(msgspec.Struct, frozen=True, gc=False, order=True):
+    """A message's place in an ordered topic: within an epoch, numbers have no gaps and begin with 1."""
+
+    epoch: Epoch
+    sequence: int
+
+
+class TreeStatus(msgspec.Struct, frozen=True, gc=False):
+    """ordered: the last place that is known, and the last known ones of the epochs before, latest first. Who
+    knows nothing yet begins with ``start``, without its first ``skip`` messages."""
+
+    last: Place
+    past: tuple[Place, ...] = ()
+    start: int = 0
+    skip: int = 0
+
+
 class TreeJoin(msgspec.Struct, frozen=True, gc=False):
     """scribe: take me as a child. Routed to the topic's key, and ended by the first node that takes it;
     also sent straight to a node that is to be the parent. ``members``: how many are in my subtree.
-    ``last`` asks for history."""
+    ``last`` asks for history, ``note`` is the application's. ``expects``: the message that an ordered topic's
+    child needs next."""
 
     topic: Id
     child: Peer
     descriptor: Descriptor
     members: int = 0
     last: int = 0
+    note: bytes = b""
+    expects: Place | None = None
 
 
 class TreeJoined(msgspec.Struct, frozen=True, gc=False):
     """scribe: you are my child. ``path`` leads from the top of the tree to me; ``rooted``: its top is the
-    root. Sent again when the path changes."""
+    root. Sent again when the path changes. ``status``: of an ordered topic."""
 
     topic: Id
     path: tuple[Id, ...]
     rooted: bool
+    status: TreeStatus | None = None
 
 
 class TreeRefused(msgspec.Struct, frozen=True, gc=False):
@@ -326,9 +356,18 @@ class TreeRefresh(msgspec.Struct, frozen=True, gc=False):
 
 
 class TreeBeat(msgspec.Struct, frozen=True, gc=False):
-    """scribe: I am still your parent. Batches say so too, so this is sent only over silent links."""
+    """scribe: I am still your parent. Batches say so too, so this is sent only over silent links.
+    ``status``: of an ordered topic, so that the loss of its last message is seen."""
 
     topic: Id
+    status: TreeStatus | None = None
+
+
+class TreeNote(msgspec.Struct, frozen=True, gc=False):
+    """An application's upcall to the upcalls of a neighbour in the tree."""
+
+    topic: Id
+    note: bytes
 
 
 # --- Data ------------------------------------------------------------------------------------------
@@ -424,6 +463,7 @@ Message: TypeAlias = (
     | TreeLeave
     | TreeRefresh
     | TreeBeat
+    | TreeNote
     | Skipped
     | Credit
     | Batch

@@ -38,6 +38,7 @@ from overlaymq.events import (
     Ponged,
     Publish,
     Received,
+    Replicate,
     Route,
     Send,
     SetTimer,
@@ -66,6 +67,7 @@ from overlaymq.messages import (
     TreeJoin,
     TreeJoined,
     TreeLeave,
+    TreeNote,
     TreeRefresh,
     TreeRefused,
     Unregister,
@@ -89,7 +91,7 @@ LOOKUPS = 65_536
 _ABOUT_TOPIC = (Register, RootQuery, TreeJoin)
 _ABOUT_TOPIC_DIRECT = (
     *(Registered, RootIs, Unregister, Skipped),
-    *(TreeJoined, TreeRefused, TreeLeave, TreeRefresh, TreeBeat),
+    *(TreeJoined, TreeRefused, TreeLeave, TreeRefresh, TreeBeat, TreeNote),
 )
 
 
@@ -150,11 +152,8 @@ class Node:
         """Install the application's upcalls for a topic, contained."""
         kept = self._upcalls.setdefault(topic, Upcalls())
         wrapped = contained(upcalls, self._upcall_errors)
-        kept.on_forward, kept.on_join, kept.on_fault = (
-            wrapped.on_forward,
-            wrapped.on_join,
-            wrapped.on_fault,
-        )
+        for name in Upcalls.__struct_fields__:
+            setattr(kept, name, getattr(wrapped, name))
 
     def kept(self) -> set[Id]:
         """The peers whose links should stay open."""
@@ -166,6 +165,11 @@ class Node:
     def active_topics(self) -> tuple[Descriptor, ...]:
         """The topics this node has a part in."""
         return tuple(topic.strategy.descriptor for topic in self._topics.values())
+
+    def strategy(self, topic: Id) -> Strategy | None:
+        """What this node does for a topic, if it has a part in it."""
+        held = self._topics.get(topic)
+        return None if held is None else held.strategy
 
     # --- inputs ---
 
@@ -189,8 +193,8 @@ class Node:
         match command:
             case Publish(descriptor, batch):
                 return self._open(descriptor, now).publish(batch, now)
-            case Subscribe(descriptor, last):
-                return self._open(descriptor, now).subscribe(last, now)
+            case Subscribe(descriptor, last, note):
+                return self._open(descriptor, now).subscribe(last, now, note)
             case Unsubscribe(topic):
                 if topic not in self._topics:
                     return []
@@ -410,6 +414,9 @@ class Node:
             elif isinstance(effect, Route):
                 routed = self.pastry.route(effect.key, effect.message, now, effect.randomize)
                 queue.extendleft(reversed(routed))
+            elif isinstance(effect, Replicate):
+                holders = self.pastry.closest(effect.key, self.config.rendezvous.replicas)
+                done += [Send(one, effect.message) for one in holders if one.id != self.me.id]
             elif isinstance(effect, Deliver) and effect.batch.topic in self._topics:
                 done += self._topics[effect.batch.topic].mode.deliver(effect.batch, now)
             else:

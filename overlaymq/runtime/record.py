@@ -91,7 +91,8 @@ class UpcallsSet(msgspec.Struct, frozen=True, gc=False):
 class Verdict(msgspec.Struct, frozen=True, gc=False):
     """What one upcall did. ``changed`` is its argument afterwards, if it was changed in place; ``answer`` is
     what it returned, unless that was its argument (``same``) or something that no record can hold
-    (``foreign`` is its repr); ``raised`` is the repr of what it raised."""
+    (``foreign`` is its repr); ``raised`` is the repr of what it raised. ``asked`` is what it asked its tree
+    for, ``note`` what it added to a join."""
 
     name: str
     same: bool = False
@@ -99,6 +100,8 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     foreign: str | None = None
     changed: Batch | None = None
     raised: str | None = None
+    asked: tuple[events.Send | events.SetTimer, ...] = ()
+    note: bytes = b""
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):
@@ -185,14 +188,15 @@ class _Fingerprints(pickle.Pickler):
         self._payloads = payloads
         self._bodies: dict[int, bytes] = {}
 
+    def persistent_id(self, value: Any) -> int | None:
+        return len(value) if type(value) is bytes and not self._payloads else None
+
     def reducer_override(self, value: Any) -> Any:
         if type(value) is not Batch:
             return NotImplemented
-        return Batch, _fields(value, self._of_body(value.body))
+        return Batch, _fields(value, self._of_body(value.body) if self._payloads else None)
 
     def _of_body(self, body: bytes) -> bytes:
-        if not self._payloads:
-            return b"%d" % len(body)
         known = self._bodies.get(id(body))
         if known is None:
             known = self._bodies[id(body)] = blake2b(body, digest_size=DIGEST).digest()

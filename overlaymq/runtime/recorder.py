@@ -42,7 +42,7 @@ import trio
 
 from overlaymq import ids
 from overlaymq._version import VERSION
-from overlaymq.core.reliability.upcalls import Upcalls
+from overlaymq.core.reliability.upcalls import Joining, Upcalls
 from overlaymq.errors import ConfigError
 from overlaymq.messages import Batch
 from overlaymq.runtime.record import (
@@ -227,14 +227,16 @@ class Recorder:
 
     # --- upcalls ---
 
-    def _listened(self, name: str, upcall: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def call(subject: Any) -> Any:
+    def _listened(self, name: str, upcall: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
             if self.problem:
-                return upcall(subject)
-            before = msgspec.structs.replace(subject)
+                return upcall(*arguments)
+            subject, tree = arguments[0], arguments[-1]
+            before = msgspec.structs.replace(subject) if type(subject) is Batch else None
+            asked = len(tree.effects)
             answer, verdict = None, Verdict(name)
             try:
-                answer = upcall(subject)
+                answer = upcall(*arguments)
                 verdict = _verdict(name, subject, answer)
                 return answer
             except Exception as error:
@@ -244,6 +246,11 @@ class Recorder:
                 if type(subject) is Batch and subject != before:
                     changed = msgspec.structs.replace(subject)
                     verdict = msgspec.structs.replace(verdict, changed=changed)
+                if type(subject) is Joining and subject.note:
+                    verdict = msgspec.structs.replace(verdict, note=subject.note)
+                if tree.effects[asked:]:
+                    asks = tuple(tree.effects[asked:])
+                    verdict = msgspec.structs.replace(verdict, asked=asks)
                 self._said.append(verdict)
 
         return call

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from overlaymq._version import VERSION
-from overlaymq.core.reliability.upcalls import Upcalls
+from overlaymq.core.reliability.upcalls import Joining, Upcalls
 from overlaymq.runtime.record import (
     DIGEST,
     HEADER,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from overlaymq.core.node import Node
+    from overlaymq.core.reliability.upcalls import Tree
     from overlaymq.events import Effect
 
 
@@ -222,23 +223,26 @@ class Replay:
         played = {name: self._played(name) for name in news.names}
         self.core.set_upcalls(news.topic, Upcalls(**played))
 
-    def _played(self, name: str) -> Callable[[Any], Any]:
-        def call(subject: Any) -> Any:
+    def _played(self, name: str) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
             while self._said:
                 said = self._said.popleft()
                 if isinstance(said, UpcallsSet):
                     self._set_upcalls(said)
                 elif said.name == name:
-                    return _answered(said, subject)
+                    return _answered(said, arguments[0], arguments[-1])
                 else:
                     break
             self._unlike = f"the core called {name}, which it had not called"
-            return subject
+            return arguments[0]
 
         return call
 
 
-def _answered(verdict: Verdict, subject: Any) -> Any:
+def _answered(verdict: Verdict, subject: Any, tree: Tree) -> Any:
+    tree.effects.extend(verdict.asked)
+    if isinstance(subject, Joining):
+        subject.note = verdict.note
     if verdict.changed is not None:
         for field in verdict.changed.__struct_fields__:
             setattr(subject, field, getattr(verdict.changed, field))

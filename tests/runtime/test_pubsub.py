@@ -16,6 +16,7 @@ from overlaymq.config import Config, DeliveryConfig, TopicConfig
 from overlaymq.testing import network, open_memory_node
 
 if TYPE_CHECKING:
+    from overlaymq.core.reliability.upcalls import Tree
     from overlaymq.messages import Batch
 
 SMALL = Config(
@@ -365,7 +366,7 @@ async def test_upcalls_see_join_and_forward_and_their_errors_are_contained() -> 
     joined: list[str] = []
     stop = False
 
-    def on_forward(batch: Batch) -> Batch | None:
+    def on_forward(batch: Batch, tree: Tree) -> Batch | None:
         if stop:
             raise RuntimeError("broken upcall")
         return batch
@@ -375,7 +376,7 @@ async def test_upcalls_see_join_and_forward_and_their_errors_are_contained() -> 
         nodes[0].set_upcalls(
             "t",
             overlaymq.Upcalls(
-                on_forward=on_forward, on_join=lambda peer: joined.append(peer.address)
+                on_forward=on_forward, on_join=lambda join, _: joined.append(join.peer.address)
             ),
         )
         async with nodes[1].subscribe("t") as subscription:
@@ -422,7 +423,7 @@ async def test_a_node_that_has_left_accepts_nothing() -> None:
 
 async def test_a_receipt_of_a_stopped_message_never_says_sent() -> None:
     async with network(1) as nodes:
-        nodes[0].set_upcalls("t", overlaymq.Upcalls(on_forward=lambda batch: None))
+        nodes[0].set_upcalls("t", overlaymq.Upcalls(on_forward=lambda *_: None))
         receipt = await nodes[0].publish("t", b"x")
         with pytest.raises(overlaymq.OverlayError, match="stopped"):
             await receipt.wait("sent")

@@ -25,6 +25,7 @@ from overlaymq.testing import MemoryNetwork, open_memory_node
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from overlaymq.core.reliability.upcalls import Tree
     from overlaymq.runtime.node import Node
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -120,7 +121,7 @@ async def test_what_upcalls_answer_is_played_back(tmp_path: Path, payloads: bool
     file = tmp_path / "record"
     calls = []
 
-    def capricious(batch: Batch) -> Batch | None:
+    def capricious(batch: Batch, tree: Tree) -> Batch | None:
         calls.append(batch)
         match len(calls):
             case 1:
@@ -134,7 +135,7 @@ async def test_what_upcalls_answer_is_played_back(tmp_path: Path, payloads: bool
                     batch.topic, batch.origin, batch.epoch, batch.first, batch.count, batch.body
                 )
             case 5:
-                node.set_upcalls("t", overlaymq.Upcalls(on_join=print))
+                node.set_upcalls("t", overlaymq.Upcalls(on_join=lambda *_: None))
         return batch
 
     async with pair(recording(file, payloads=payloads)) as (node, _, _):

@@ -21,7 +21,7 @@ from overlaymq import ids
 from overlaymq.config import Config, RecorderConfig
 from overlaymq.core.node import STRATEGIES, Node
 from overlaymq.core.reliability.modes import MODES
-from overlaymq.core.reliability.upcalls import Upcalls
+from overlaymq.core.reliability.upcalls import Tree, Upcalls
 from overlaymq.core.topics import Topics
 from overlaymq.events import Join, Leave, Lookup, OpenTopic, Publish, Received, Subscribe
 from overlaymq.messages import Batch, Descriptor, Peer, Ping
@@ -262,8 +262,9 @@ def test_upcalls_are_answered_by_the_record(tmp_path: Path) -> None:
     calls = []
 
     def set_upcalls(recorder: Recorder, core: Node) -> None:
-        def on_forward(batch: Batch) -> Batch | None:
+        def on_forward(batch: Batch, tree: Tree) -> Batch | None:
             calls.append(batch)
+            tree.set_timer(3600.0, len(calls))
             return None if len(calls) == 1 else batch
 
         upcalls = recorder.upcalls(TOPIC.id, Upcalls(on_forward=on_forward))
@@ -279,7 +280,7 @@ def test_upcalls_are_answered_by_the_record(tmp_path: Path) -> None:
 def test_an_upcalls_answer_that_no_record_can_hold_is_told(tmp_path: Path) -> None:
     def set_upcalls(recorder: Recorder, core: Node) -> None:
         answer: Any = object()
-        upcalls = recorder.upcalls(TOPIC.id, Upcalls(on_forward=lambda _: answer))
+        upcalls = recorder.upcalls(TOPIC.id, Upcalls(on_forward=lambda *_: answer))
         core.set_upcalls(TOPIC.id, upcalls)
 
     file = tmp_path / "record"

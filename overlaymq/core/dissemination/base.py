@@ -27,22 +27,23 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import msgspec
 
-from overlaymq.events import Effect, Route
+from overlaymq.events import Effect, Replicate, Route
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from random import Random
 
     from overlaymq.config import DeliveryConfig, RendezvousConfig, ScribeConfig
+    from overlaymq.core.reliability.tree_mode import TreeMode
     from overlaymq.core.reliability.upcalls import Upcalls
     from overlaymq.events import Timer
     from overlaymq.messages import Batch, Descriptor, Message, Peer
 
-Effects: TypeAlias = list[Effect | Route]
+Effects: TypeAlias = list[Effect | Route | Replicate]
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """What a strategy is given of its node, once."""
+    """What a strategy is given of its node, once. ``mode``: the topic's, if it takes part in the tree."""
 
     me: Peer
     random: Random
@@ -50,6 +51,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     delivery: DeliveryConfig
     scribe: ScribeConfig
     upcalls: Upcalls
+    mode: TreeMode | None = None
 
 
 class Strategy(ABC):
@@ -62,8 +64,9 @@ class Strategy(ABC):
         self.around = around
 
     @abstractmethod
-    def subscribe(self, last: int, now: float) -> Effects:
-        """This node becomes a member; ``last`` asks for that many recent messages."""
+    def subscribe(self, last: int, now: float, note: bytes = b"") -> Effects:
+        """This node becomes a member; ``last`` asks for that many recent messages, ``note`` is for the
+        upcalls of its parent."""
 
     @abstractmethod
     def unsubscribe(self, now: float) -> Effects:

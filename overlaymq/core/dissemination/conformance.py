@@ -18,7 +18,7 @@ from overlaymq.core.dissemination.conformance_bench import (
     expect,
     heard,
 )
-from overlaymq.core.reliability.upcalls import Upcalls
+from overlaymq.core.reliability.upcalls import Joining, Tree, Upcalls
 from overlaymq.events import (
     Dropped,
     Members,
@@ -168,7 +168,7 @@ def a_failed_root_is_replaced(make: Make, random: Random) -> None:
     bench = Bench(make, random)
     faults: list[Peer] = []
     for seat in bench.by_closeness():
-        bench.set_upcalls(seat, Upcalls(on_fault=faults.append))
+        bench.set_upcalls(seat, Upcalls(on_fault=lambda join, _: faults.append(join.peer)))
     bench.subscribe(*bench.by_closeness()[1::2])
     bench.wait(1)
     _expect_works(bench)
@@ -259,7 +259,7 @@ def on_forward_changes_or_stops(make: Make, random: Random) -> None:
     bench = Bench(make, random)
     seen: list[Batch] = []
 
-    def on_forward(batch: Batch) -> Batch | None:
+    def on_forward(batch: Batch, tree: Tree) -> Batch | None:
         seen.append(batch)
         return None if batch.first == 1 else msgspec.structs.replace(batch, body=b"changed")
 
@@ -288,7 +288,7 @@ def on_join_is_told_each_member_once(make: Make, random: Random) -> None:
     bench = Bench(make, random)
     joined: list[Peer] = []
     for seat in bench.by_closeness():
-        bench.set_upcalls(seat, Upcalls(on_join=joined.append))
+        bench.set_upcalls(seat, Upcalls(on_join=lambda join, _: joined.append(join.peer)))
     bench.subscribe(*bench.far)
     bench.wait(1)
     bench.wait_refreshed()
@@ -300,12 +300,12 @@ def on_join_is_told_each_member_once(make: Make, random: Random) -> None:
 def a_raising_upcall_does_no_harm(make: Make, random: Random) -> None:
     """It is as if it were absent for that call, and it is noted."""
 
-    def broken(_: object) -> Batch | None:
+    def broken(*_: object) -> Batch | None:
         raise RuntimeError("the application's mistake")
 
     bench = Bench(make, random)
     for seat in bench.by_closeness():
-        bench.set_upcalls(seat, Upcalls(broken, broken, broken))  # type: ignore[arg-type]
+        bench.set_upcalls(seat, Upcalls(broken, broken, broken, broken, broken))  # type: ignore[arg-type]
     bench.subscribe(*bench.by_closeness()[1:])
     bench.wait(1)
     _expect_works(bench)
@@ -314,6 +314,65 @@ def a_raising_upcall_does_no_harm(make: Make, random: Random) -> None:
     _expect_works(bench)
     for upcall in ("on_forward", "on_join", "on_fault"):
         expect(any(upcall in error for error in bench.upcall_errors), f"{upcall} was not called")
+
+
+def a_repair_carries_the_note_of_on_fault(make: Make, random: Random) -> None:
+    """What a node adds to its join, its new parent reads; a first join carries none."""
+    bench = Bench(make, random)
+    notes: list[bytes] = []
+
+    def on_fault(join: Joining, tree: Tree) -> None:
+        join.note = b"lost " + join.peer.address.encode()
+
+    upcalls = Upcalls(on_fault=on_fault, on_join=lambda join, _: notes.append(join.note))
+    for seat in bench.by_closeness():
+        bench.set_upcalls(seat, upcalls)
+    bench.subscribe(*bench.far)
+    bench.wait(1)
+    expect(set(notes) == {b""}, "a first join has no note")
+    notes.clear()
+    for failed in bench.by_closeness()[
+        :3
+    ]:  # at least one of them feeds somebody who must join anew
+        bench.kill(failed)
+        bench.wait(2 * bench.rendezvous.answer_timeout)
+    expect(any(note.startswith(b"lost ") for note in notes), "on_fault's note reaches on_join")
+
+
+def neighbours_tell_each_other_notes(make: Make, random: Random) -> None:
+    """Down when a child joins, up as the answer, and later by a timer; too long a note is refused."""
+    bench = Bench(make, random)
+    heard: list[bytes] = []
+
+    def on_join(join: Joining, tree: Tree) -> None:
+        expect(join.peer in tree.children, "on_join comes after the child was added")
+        if join.peer.id != tree.me.id:
+            tree.tell(join.peer, b"welcome")
+            tree.set_timer(5.0, 7)
+
+    def on_note(peer: Peer, note: bytes, tree: Tree) -> None:
+        heard.append(note)
+        if note == b"welcome":
+            expect(tree.parent == peer, "the parent said so")
+            tree.tell(peer, b"thanks")
+        elif note == b"thanks":
+            tree.tell(peer, b"never mind")
+            tree.tell(peer, bytes(2000))
+
+    def on_timer(token: int, tree: Tree) -> None:
+        heard.append(b"timer %d" % token)
+
+    upcalls = Upcalls(on_join=on_join, on_note=on_note, on_timer=on_timer)
+    for seat in bench.by_closeness():
+        bench.set_upcalls(seat, upcalls)
+    bench.subscribe(*bench.far)
+    bench.wait(1)
+    expect(b"welcome" in heard and b"thanks" in heard, "notes go down and up")
+    expect(b"timer 7" not in heard, "a timer waits")
+    bench.wait(5)
+    expect(b"timer 7" in heard, "a timer fires")
+    expect(any("at most" in error for error in bench.upcall_errors), "notes are bounded")
+    expect(b"never mind" not in heard, "what a raising upcall asked for is not done")
 
 
 def members_are_counted(make: Make, random: Random) -> None:
@@ -398,6 +457,8 @@ CHECKS: dict[str, Callable[[Make, Random], None]] = {
         on_forward_changes_or_stops,
         on_join_is_told_each_member_once,
         a_raising_upcall_does_no_harm,
+        a_repair_carries_the_note_of_on_fault,
+        neighbours_tell_each_other_notes,
         members_are_counted,
         tables_are_bounded,
         silent_members_are_forgotten,

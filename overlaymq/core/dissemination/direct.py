@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
+from overlaymq.core.dissemination.children import Child
 from overlaymq.core.dissemination.rooted import Rooted
 from overlaymq.core.reliability.history import History
 from overlaymq.events import (
@@ -41,6 +42,7 @@ from overlaymq.messages import (
     RootIs,
     RootQuery,
     Skipped,
+    TreeNote,
     Unregister,
 )
 
@@ -48,7 +50,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from overlaymq.core.dissemination.base import Effects, Surroundings
-    from overlaymq.ids import Id
     from overlaymq.messages import Descriptor, Message, Peer
 
 
@@ -62,26 +63,29 @@ class Direct(Rooted):
 
     def __init__(self, descriptor: Descriptor, around: Surroundings) -> None:
         super().__init__(descriptor, around)
-        self._members: dict[Id, Peer] = {}
-        self._expires: dict[Id, float] = {}
         self._history = History(around.delivery.history, around.delivery.history_bytes)
         self._fed_by: Peer | None = None
         self._lost_parent = False
         self._last = 0
+        self._note = b""
         self._round = 0
         self._spread_count = 0
 
-    def subscribe(self, last: int, now: float) -> Effects:
+    @property
+    def _above(self) -> Peer | None:
+        return None if self._is_root else self._fed_by
+
+    def subscribe(self, last: int, now: float, note: bytes = b"") -> Effects:
         """Become a member."""
         self._subscribed = True
-        self._last = last
+        self._last, self._note = last, note
         return self._join(now)
 
     def unsubscribe(self, now: float) -> Effects:
         """Stop being a member."""
         self._subscribed = False
         self._fed_by = None
-        self._forget(self.around.me.id)
+        self._children.pop(self.around.me.id, None)
         if self._root is None or self._is_root:
             return []
         return [Send(self._root, Unregister(self.descriptor.id))]
@@ -104,7 +108,9 @@ class Direct(Rooted):
             case RootIs():
                 return self._told_root(message, now)
             case Unregister():
-                self._forget(peer.id)
+                self._children.pop(peer.id, None)
+            case TreeNote():
+                return self._noted(peer, message, now)
             case Handover():
                 return self._take_over(message, now)
             case Skipped():
@@ -114,7 +120,7 @@ class Direct(Rooted):
     def deliver(self, message: Message, source: Peer, now: float) -> Effects:
         """At the root."""
         if isinstance(message, Register):
-            return self._add(message.member, message.last, now)
+            return self._add(message.member, message.last, message.note, now)
         if isinstance(message, RootQuery):
             return [Send(source, self._root_is(self.around.me))]
         return []
@@ -131,7 +137,7 @@ class Direct(Rooted):
 
     def failed(self, peer: Peer, now: float) -> Effects:
         """A member is gone, or the root: find the new one."""
-        self._forget(peer.id)
+        self._children.pop(peer.id, None)
         known = (self._root, self._fed_by)
         if all(one is None or one.id != peer.id for one in known):
             return []
@@ -143,33 +149,34 @@ class Direct(Rooted):
                 self._lost_parent = True
                 effects.append(Notify(ParentLost(self.descriptor.id, peer)))
             self._fed_by = None
-            if self.around.upcalls.on_fault is not None:
-                self.around.upcalls.on_fault(peer)
-            effects += self._join(now)
+            self._note, asked = self._told_fault(peer, now)
+            effects += [*asked, *self._join(now)]
         return effects
 
     def fired(self, timer: Timer, now: float) -> Effects:
         """Ask again, refresh, or expire."""
         if timer.part == "topic.root":
             return self._ask_again() if timer.round == self._asking else []
+        if timer.part == "topic.upcall":
+            return self._timed(timer.round, now)
         if timer.round != self._round:
             return []
-        for member in [member for member, when in self._expires.items() if when <= now]:
-            self._forget(member)
+        for id_ in [id_ for id_, member in self._children.items() if member.expires <= now]:
+            del self._children[id_]
         if self._subscribed and self._fed_by is None and not self._is_root:
             self._root = None  # it did not answer; find it again by the key
-        return self._join(now) if self._subscribed or self._members else []
+        return self._join(now) if self._subscribed or self._children else []
 
     @property
     def kept(self) -> Collection[Peer]:
         """The members at the root, the root at members and publishers."""
-        peers = list(self._members.values())
+        peers = [member.peer for member in self._children.values()]
         return [*peers, self._root] if self._root else peers
 
     @property
     def idle(self) -> bool:
         """Nothing to do with the topic."""
-        return not (self._subscribed or self._members or self._waiting)
+        return not (self._subscribed or self._children or self._waiting)
 
     # --- members ---
 
@@ -179,8 +186,8 @@ class Direct(Rooted):
         if not self._subscribed:
             return [self._timer()]
         if self._is_root:
-            return [*self._add(me, self._last, now), self._timer()]
-        register = Register(self.descriptor.id, me, self.descriptor, self._last)
+            return [*self._add(me, self._last, self._note, now), self._timer()]
+        register = Register(self.descriptor.id, me, self.descriptor, self._last, self._note)
         return [self._ask_root(register), self._timer()]
 
     def _timer(self) -> SetTimer:
@@ -190,30 +197,24 @@ class Direct(Rooted):
         delay = rendezvous.refresh_every if settled else rendezvous.answer_timeout
         return SetTimer(Timer("topic", self.descriptor.id, self._round), delay)
 
-    def _add(self, member: Peer, last: int, now: float) -> Effects:
-        new = member.id not in self._members
-        if new and len(self._members) >= self.around.rendezvous.max_members:
+    def _add(self, member: Peer, last: int, note: bytes, now: float) -> Effects:
+        new = member.id not in self._children
+        if new and len(self._children) >= self.around.rendezvous.max_members:
             return [Notify(Dropped("too many members"))]
-        first = not self._members
+        first = not self._children
         own = member.id == self.around.me.id
-        self._members[member.id] = member
-        forever = float("inf")
-        self._expires[member.id] = forever if own else now + self.around.rendezvous.expire_after
-        if new and self.around.upcalls.on_join is not None:
-            self.around.upcalls.on_join(member)
+        expires = float("inf") if own else now + self.around.rendezvous.expire_after
+        self._children[member.id] = Child(member, expires)
+        asked = self._told_joined(member, note, now) if new else []
         replay = self._history.last(last) if new else []
         if own:
-            return [*[Deliver(batch) for batch in replay], *self._registered(member)]
-        effects: Effects = [Send(member, Registered(self.descriptor.id, len(self._members)))]
-        effects += [Send(member, batch) for batch in replay]
+            return [*[Deliver(batch) for batch in replay], *self._registered(member), *asked]
+        effects: Effects = [Send(member, Registered(self.descriptor.id, len(self._children)))]
+        effects += [*asked, *[Send(member, batch) for batch in replay]]
         return [*effects, self._timer()] if first else effects
 
-    def _forget(self, member: Id) -> None:
-        self._members.pop(member, None)
-        self._expires.pop(member, None)
-
     def _member_count(self) -> int:
-        return len(self._members)
+        return len(self._children)
 
     def _registered(self, root: Peer) -> Effects:
         if self._is_root and root.id != self.around.me.id:
@@ -223,7 +224,7 @@ class Direct(Rooted):
         topic = self.descriptor.id
         fed_before = self._fed_by is not None
         self._fed_by = self._root = root
-        self._last = 0
+        self._last, self._note = 0, b""
         effects: Effects = [] if fed_before else [self._timer(), Notify(Ready(topic))]
         if self._lost_parent:
             self._lost_parent = False
@@ -242,17 +243,16 @@ class Direct(Rooted):
 
     def _hand_over(self, root: Peer) -> Effects:
         me = self.around.me.id
-        members = tuple(self._members.values())
+        members = tuple([member.peer for member in self._children.values()])
         told = self._root_is(root)
-        self._members.clear()
-        self._expires.clear()
+        self._children.clear()
         handover = Send(root, Handover(self.descriptor, members))
         return [handover, *[Send(member, told) for member in members if member.id != me]]
 
     def _take_over(self, handover: Handover, now: float) -> Effects:
         effects: Effects = []
         for member in handover.members[: self.around.rendezvous.max_members]:
-            effects += self._add(member, 0, now)
+            effects += self._add(member, 0, b"", now)
         return effects + self._flush(now)
 
     # --- batches ---
@@ -262,9 +262,9 @@ class Direct(Rooted):
         fed_by = self._fed_by
         if not self._is_root and (fed_by is None or fed_by.id != peer.id):
             return [Notify(Dropped("skip announced by a stranger"))]
-        others = self._members.items() if self._is_root else ()
+        others = self._children.items() if self._is_root else ()
         not_to = (peer.id, self.around.me.id)
-        effects: Effects = [Send(one, skipped) for id_, one in others if id_ not in not_to]
+        effects: Effects = [Send(one.peer, skipped) for id_, one in others if id_ not in not_to]
         if self._subscribed:
             effects.append(Notify(Lagged(skipped.topic, skipped.messages)))
         return effects
@@ -281,15 +281,19 @@ class Direct(Rooted):
 
     def _to_root(self, batch: Batch, now: float) -> Effects:
         # A newcomer that was handed members serves them even before it knows that it is the root.
-        if self._root is None and self._members:
+        if self._root is None and self._children:
             return self._spread(batch, now)
         return super()._to_root(batch, now)
 
     def _spread(self, batch: Batch, now: float) -> Effects:
-        on_forward = self.around.upcalls.on_forward
-        passed = batch if on_forward is None else on_forward(batch)
+        passed = self._passed(batch, now)
+        effects = self._asked()
         if passed is None:
-            return [Notify(Dropped(STOPPED, batch.count)), *self._sent(batch, 0, STOPPED)]
+            return [
+                *effects,
+                Notify(Dropped(STOPPED, batch.count)),
+                *self._sent(batch, 0, STOPPED),
+            ]
         self._spread_count += 1
         onward = msgspec.structs.replace(
             passed, hop=passed.hop + 1, root_sequence=self._spread_count, wire=None
@@ -297,10 +301,10 @@ class Direct(Rooted):
         self._history.add(onward)
         me = self.around.me.id
         not_to = (batch.origin, me)
-        effects: Effects = [
-            Send(member, onward) for id_, member in self._members.items() if id_ not in not_to
+        sends: Effects = [
+            Send(one.peer, onward) for id_, one in self._children.items() if id_ not in not_to
         ]
-        effects += self._sent(batch, len(effects))
+        effects += [*sends, *self._sent(batch, len(sends))]
         # This node's own batches were delivered here when they were published.
         if self._subscribed and batch.origin != me:
             effects.append(Deliver(passed))

@@ -5,7 +5,8 @@ A publisher asks for the root once, by routing to the topic's key, and sends to 
 not known, batches wait, bounded by two windows: publishers stop at one window of their own, the second is
 for batches in transit.
 
-A strategy that builds on this fills in ``_spread``, which disseminates a batch from the root.
+A strategy that builds on this fills in ``_spread``, which disseminates a batch from the root, and ``_above``,
+its parent. It calls the application's upcalls through what is here, which keeps their view of the tree.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from overlaymq.core.dissemination.base import Effects, Strategy, Surroundings
+from overlaymq.core.reliability.upcalls import MAX_NOTE, Joining, Tree
 from overlaymq.events import Deliver, Dropped, Members, Notify, Route, Send, Sent, SetTimer, Timer
 from overlaymq.messages import RootIs, RootQuery
 
 if TYPE_CHECKING:
-    from overlaymq.messages import Batch, Descriptor, Message, Peer
+    from overlaymq.core.dissemination.children import Child
+    from overlaymq.ids import Id
+    from overlaymq.messages import Batch, Descriptor, Message, Peer, TreeNote
 
 MAX_HOPS_TO_ROOT = 8  # more means that nodes take each other for the root; routing will settle it
 
@@ -36,6 +40,8 @@ class Rooted(Strategy):
         self._waiting: deque[Batch] = deque()
         self._waiting_size = 0
         self._asking = 0
+        self._children: dict[Id, Child] = {}
+        self._tree = Tree(around.me, descriptor, self._children)
 
     @property
     def _is_root(self) -> bool:
@@ -45,13 +51,19 @@ class Rooted(Strategy):
     def _spread(self, batch: Batch, now: float) -> Effects:
         """At the root: disseminate."""
 
+    @property
+    @abstractmethod
+    def _above(self) -> Peer | None:
+        """Who feeds this node, if it is another one."""
+
     @abstractmethod
     def _member_count(self) -> int:
         """At the root: how many members there are."""
 
     def publish(self, batch: Batch, now: float) -> Effects:
         """Deliver here, and send to the root, or hold until the root is known."""
-        effects: Effects = [Deliver(batch)] if self._subscribed else []
+        now_here = self._subscribed and self.around.mode is None
+        effects: Effects = [Deliver(batch)] if now_here else []
         return effects + self._to_root(batch, now)
 
     def count_members(self, now: float) -> Effects:
@@ -69,9 +81,9 @@ class Rooted(Strategy):
         return RootIs(self.descriptor.id, root, self._member_count())
 
     def _to_root(self, batch: Batch, now: float) -> Effects:
-        if self._is_root:
+        if self._is_root and (self.around.mode is None or self.around.mode.sequencing):
             return self._spread(batch, now)
-        if self._root is None:
+        if self._root is None or self._is_root:
             return self._hold(batch)
         if batch.hop > MAX_HOPS_TO_ROOT:
             return [Notify(Dropped("no root", batch.count)), *self._sent(batch, 0, "no root")]
@@ -92,7 +104,7 @@ class Rooted(Strategy):
             return [Notify(Dropped("no root", batch.count)), *self._sent(batch, 0, "no root")]
         self._waiting.append(batch)
         self._waiting_size += batch.size
-        return self._ask_again() if len(self._waiting) == 1 else []
+        return self._ask_again() if len(self._waiting) == 1 and self._root is None else []
 
     def _ask_again(self) -> Effects:
         """Ask for the root; the timer asks again while batches wait."""
@@ -114,6 +126,56 @@ class Rooted(Strategy):
         for batch in waiting:
             effects += self._to_root(batch, now)
         return effects
+
+    # --- the application's upcalls ---
+
+    def _look(self, now: float) -> Tree:
+        """The tree as an upcall may see it now."""
+        tree = self._tree
+        tree.parent, tree.is_root = self._above, self._is_root
+        tree.member, tree.now = self._subscribed, now
+        return tree
+
+    def _asked(self) -> Effects:
+        """What upcalls have asked for since the last time."""
+        asked, self._tree.effects = self._tree.effects, []
+        return asked
+
+    def _passed(self, batch: Batch, now: float) -> Batch | None:
+        """What the application lets pass."""
+        on_forward = self.around.upcalls.on_forward
+        return batch if on_forward is None else on_forward(batch, self._look(now))
+
+    def _told_joined(self, child: Peer, note: bytes, now: float) -> Effects:
+        if self.around.upcalls.on_join is None:
+            return []
+        self.around.upcalls.on_join(Joining(child, note[:MAX_NOTE]), self._look(now))
+        return self._asked()
+
+    def _told_fault(self, lost: Peer, now: float) -> tuple[bytes, Effects]:
+        """The note that goes with the repair join."""
+        if self.around.upcalls.on_fault is None:
+            return b"", []
+        joining = Joining(lost)
+        self.around.upcalls.on_fault(joining, self._look(now))
+        if len(joining.note) > MAX_NOTE:
+            return b"", [Notify(Dropped("note too long")), *self._asked()]
+        return joining.note, self._asked()
+
+    def _noted(self, peer: Peer, message: TreeNote, now: float) -> Effects:
+        above = self._above
+        if peer.id not in self._children and (above is None or above.id != peer.id):
+            return [Notify(Dropped("note of a stranger"))]
+        if self.around.upcalls.on_note is None or len(message.note) > MAX_NOTE:
+            return [Notify(Dropped("note that nobody wants"))]
+        self.around.upcalls.on_note(peer, message.note, self._look(now))
+        return self._asked()
+
+    def _timed(self, token: int, now: float) -> Effects:
+        if self.around.upcalls.on_timer is None:
+            return []
+        self.around.upcalls.on_timer(token, self._look(now))
+        return self._asked()
 
 
 def next_hop(batch: Batch) -> Batch:

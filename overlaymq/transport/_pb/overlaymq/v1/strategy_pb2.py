@@ -26,35 +26,43 @@ from overlaymq.transport._pb.overlaymq.v1 import pastry_pb2 as overlaymq_dot_v1_
 from overlaymq.transport._pb.overlaymq.v1 import topics_pb2 as overlaymq_dot_v1_dot_topics__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1boverlaymq/v1/strategy.proto\x12\x0coverlaymq.v1\x1a\x19overlaymq/v1/pastry.proto\x1a\x19overlaymq/v1/topics.proto\"y\n\x08Register\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\"\n\x06member\x18\x02 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12,\n\ndescriptor\x18\x03 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12\x0c\n\x04last\x18\x04 \x01(\x04\",\n\nRegistered\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0f\n\x07members\x18\x02 \x01(\x04\"\x1b\n\nUnregister\x12\r\n\x05topic\x18\x01 \x01(\x0c\"H\n\tRootQuery\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12,\n\ndescriptor\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\"J\n\x06RootIs\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12 \n\x04root\x18\x02 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12\x0f\n\x07members\x18\x03 \x01(\x04\"l\n\x08Handover\x12,\n\ndescriptor\x18\x01 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12#\n\x07members\x18\x02 \x03(\x0b\x32\x12.overlaymq.v1.Peer\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"\x89\x01\n\x08TreeJoin\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12!\n\x05\x63hild\x18\x02 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12,\n\ndescriptor\x18\x03 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12\x0f\n\x07members\x18\x04 \x01(\x04\x12\x0c\n\x04last\x18\x05 \x01(\x04\"9\n\nTreeJoined\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0c\n\x04path\x18\x02 \x03(\x0c\x12\x0e\n\x06rooted\x18\x03 \x01(\x08\",\n\x0bTreeRefused\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0e\n\x06looped\x18\x02 \x01(\x08\"\x1a\n\tTreeLeave\x12\r\n\x05topic\x18\x01 \x01(\x0c\"-\n\x0bTreeRefresh\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0f\n\x07members\x18\x02 \x01(\x04\"\x19\n\x08TreeBeat\x12\r\n\x05topic\x18\x01 \x01(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1boverlaymq/v1/strategy.proto\x12\x0coverlaymq.v1\x1a\x19overlaymq/v1/pastry.proto\x1a\x19overlaymq/v1/topics.proto\"\x87\x01\n\x08Register\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\"\n\x06member\x18\x02 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12,\n\ndescriptor\x18\x03 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12\x0c\n\x04last\x18\x04 \x01(\x04\x12\x0c\n\x04note\x18\x05 \x01(\x0c\",\n\nRegistered\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0f\n\x07members\x18\x02 \x01(\x04\"\x1b\n\nUnregister\x12\r\n\x05topic\x18\x01 \x01(\x0c\"H\n\tRootQuery\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12,\n\ndescriptor\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\"J\n\x06RootIs\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12 \n\x04root\x18\x02 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12\x0f\n\x07members\x18\x03 \x01(\x04\"l\n\x08Handover\x12,\n\ndescriptor\x18\x01 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12#\n\x07members\x18\x02 \x03(\x0b\x32\x12.overlaymq.v1.Peer\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"\xbd\x01\n\x08TreeJoin\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12!\n\x05\x63hild\x18\x02 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12,\n\ndescriptor\x18\x03 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12\x0f\n\x07members\x18\x04 \x01(\x04\x12\x0c\n\x04last\x18\x05 \x01(\x04\x12\x0c\n\x04note\x18\x06 \x01(\x0c\x12$\n\x07\x65xpects\x18\x07 \x01(\x0b\x32\x13.overlaymq.v1.Place\"c\n\nTreeJoined\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0c\n\x04path\x18\x02 \x03(\x0c\x12\x0e\n\x06rooted\x18\x03 \x01(\x08\x12(\n\x06status\x18\x04 \x01(\x0b\x32\x18.overlaymq.v1.TreeStatus\",\n\x0bTreeRefused\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0e\n\x06looped\x18\x02 \x01(\x08\"\x1a\n\tTreeLeave\x12\r\n\x05topic\x18\x01 \x01(\x0c\"-\n\x0bTreeRefresh\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0f\n\x07members\x18\x02 \x01(\x04\"C\n\x08TreeBeat\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12(\n\x06status\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.TreeStatus\"\'\n\x08TreeNote\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0c\n\x04note\x18\x02 \x01(\x0c\"&\n\x05\x45poch\x12\x0f\n\x07\x63ounter\x18\x01 \x01(\x04\x12\x0c\n\x04root\x18\x02 \x01(\x0c\"=\n\x05Place\x12\"\n\x05\x65poch\x18\x01 \x01(\x0b\x32\x13.overlaymq.v1.Epoch\x12\x10\n\x08sequence\x18\x02 \x01(\x04\"o\n\nTreeStatus\x12!\n\x04last\x18\x01 \x01(\x0b\x32\x13.overlaymq.v1.Place\x12!\n\x04past\x18\x02 \x03(\x0b\x32\x13.overlaymq.v1.Place\x12\r\n\x05start\x18\x03 \x01(\x04\x12\x0c\n\x04skip\x18\x04 \x01(\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'overlaymq.transport._pb.overlaymq.v1.strategy_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_REGISTER']._serialized_start=99
-  _globals['_REGISTER']._serialized_end=220
-  _globals['_REGISTERED']._serialized_start=222
-  _globals['_REGISTERED']._serialized_end=266
-  _globals['_UNREGISTER']._serialized_start=268
-  _globals['_UNREGISTER']._serialized_end=295
-  _globals['_ROOTQUERY']._serialized_start=297
-  _globals['_ROOTQUERY']._serialized_end=369
-  _globals['_ROOTIS']._serialized_start=371
-  _globals['_ROOTIS']._serialized_end=445
-  _globals['_HANDOVER']._serialized_start=447
-  _globals['_HANDOVER']._serialized_end=555
-  _globals['_TREEJOIN']._serialized_start=558
-  _globals['_TREEJOIN']._serialized_end=695
-  _globals['_TREEJOINED']._serialized_start=697
-  _globals['_TREEJOINED']._serialized_end=754
-  _globals['_TREEREFUSED']._serialized_start=756
-  _globals['_TREEREFUSED']._serialized_end=800
-  _globals['_TREELEAVE']._serialized_start=802
-  _globals['_TREELEAVE']._serialized_end=828
-  _globals['_TREEREFRESH']._serialized_start=830
-  _globals['_TREEREFRESH']._serialized_end=875
-  _globals['_TREEBEAT']._serialized_start=877
-  _globals['_TREEBEAT']._serialized_end=902
+  _globals['_REGISTER']._serialized_start=100
+  _globals['_REGISTER']._serialized_end=235
+  _globals['_REGISTERED']._serialized_start=237
+  _globals['_REGISTERED']._serialized_end=281
+  _globals['_UNREGISTER']._serialized_start=283
+  _globals['_UNREGISTER']._serialized_end=310
+  _globals['_ROOTQUERY']._serialized_start=312
+  _globals['_ROOTQUERY']._serialized_end=384
+  _globals['_ROOTIS']._serialized_start=386
+  _globals['_ROOTIS']._serialized_end=460
+  _globals['_HANDOVER']._serialized_start=462
+  _globals['_HANDOVER']._serialized_end=570
+  _globals['_TREEJOIN']._serialized_start=573
+  _globals['_TREEJOIN']._serialized_end=762
+  _globals['_TREEJOINED']._serialized_start=764
+  _globals['_TREEJOINED']._serialized_end=863
+  _globals['_TREEREFUSED']._serialized_start=865
+  _globals['_TREEREFUSED']._serialized_end=909
+  _globals['_TREELEAVE']._serialized_start=911
+  _globals['_TREELEAVE']._serialized_end=937
+  _globals['_TREEREFRESH']._serialized_start=939
+  _globals['_TREEREFRESH']._serialized_end=984
+  _globals['_TREEBEAT']._serialized_start=986
+  _globals['_TREEBEAT']._serialized_end=1053
+  _globals['_TREENOTE']._serialized_start=1055
+  _globals['_TREENOTE']._serialized_end=1094
+  _globals['_EPOCH']._serialized_start=1096
+  _globals['_EPOCH']._serialized_end=1134
+  _globals['_PLACE']._serialized_start=1136
+  _globals['_PLACE']._serialized_end=1197
+  _globals['_TREESTATUS']._serialized_start=1199
+  _globals['_TREESTATUS']._serialized_end=1310
 # @@protoc_insertion_point(module_scope)

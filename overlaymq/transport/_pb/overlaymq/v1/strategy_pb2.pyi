@@ -9,16 +9,18 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Register(_message.Message):
-    __slots__ = ("topic", "member", "descriptor", "last")
+    __slots__ = ("topic", "member", "descriptor", "last", "note")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTOR_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
     topic: bytes
     member: _pastry_pb2.Peer
     descriptor: _topics_pb2.Descriptor
     last: int
-    def __init__(self, topic: _Optional[bytes] = ..., member: _Optional[_Union[_pastry_pb2.Peer, _Mapping]] = ..., descriptor: _Optional[_Union[_topics_pb2.Descriptor, _Mapping]] = ..., last: _Optional[int] = ...) -> None: ...
+    note: bytes
+    def __init__(self, topic: _Optional[bytes] = ..., member: _Optional[_Union[_pastry_pb2.Peer, _Mapping]] = ..., descriptor: _Optional[_Union[_topics_pb2.Descriptor, _Mapping]] = ..., last: _Optional[int] = ..., note: _Optional[bytes] = ...) -> None: ...
 
 class Registered(_message.Message):
     __slots__ = ("topic", "members")
@@ -63,28 +65,34 @@ class Handover(_message.Message):
     def __init__(self, descriptor: _Optional[_Union[_topics_pb2.Descriptor, _Mapping]] = ..., members: _Optional[_Iterable[_Union[_pastry_pb2.Peer, _Mapping]]] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class TreeJoin(_message.Message):
-    __slots__ = ("topic", "child", "descriptor", "members", "last")
+    __slots__ = ("topic", "child", "descriptor", "members", "last", "note", "expects")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     CHILD_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTOR_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    EXPECTS_FIELD_NUMBER: _ClassVar[int]
     topic: bytes
     child: _pastry_pb2.Peer
     descriptor: _topics_pb2.Descriptor
     members: int
     last: int
-    def __init__(self, topic: _Optional[bytes] = ..., child: _Optional[_Union[_pastry_pb2.Peer, _Mapping]] = ..., descriptor: _Optional[_Union[_topics_pb2.Descriptor, _Mapping]] = ..., members: _Optional[int] = ..., last: _Optional[int] = ...) -> None: ...
+    note: bytes
+    expects: Place
+    def __init__(self, topic: _Optional[bytes] = ..., child: _Optional[_Union[_pastry_pb2.Peer, _Mapping]] = ..., descriptor: _Optional[_Union[_topics_pb2.Descriptor, _Mapping]] = ..., members: _Optional[int] = ..., last: _Optional[int] = ..., note: _Optional[bytes] = ..., expects: _Optional[_Union[Place, _Mapping]] = ...) -> None: ...
 
 class TreeJoined(_message.Message):
-    __slots__ = ("topic", "path", "rooted")
+    __slots__ = ("topic", "path", "rooted", "status")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     ROOTED_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
     topic: bytes
     path: _containers.RepeatedScalarFieldContainer[bytes]
     rooted: bool
-    def __init__(self, topic: _Optional[bytes] = ..., path: _Optional[_Iterable[bytes]] = ..., rooted: bool = ...) -> None: ...
+    status: TreeStatus
+    def __init__(self, topic: _Optional[bytes] = ..., path: _Optional[_Iterable[bytes]] = ..., rooted: bool = ..., status: _Optional[_Union[TreeStatus, _Mapping]] = ...) -> None: ...
 
 class TreeRefused(_message.Message):
     __slots__ = ("topic", "looped")
@@ -109,7 +117,45 @@ class TreeRefresh(_message.Message):
     def __init__(self, topic: _Optional[bytes] = ..., members: _Optional[int] = ...) -> None: ...
 
 class TreeBeat(_message.Message):
-    __slots__ = ("topic",)
+    __slots__ = ("topic", "status")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
     topic: bytes
-    def __init__(self, topic: _Optional[bytes] = ...) -> None: ...
+    status: TreeStatus
+    def __init__(self, topic: _Optional[bytes] = ..., status: _Optional[_Union[TreeStatus, _Mapping]] = ...) -> None: ...
+
+class TreeNote(_message.Message):
+    __slots__ = ("topic", "note")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    topic: bytes
+    note: bytes
+    def __init__(self, topic: _Optional[bytes] = ..., note: _Optional[bytes] = ...) -> None: ...
+
+class Epoch(_message.Message):
+    __slots__ = ("counter", "root")
+    COUNTER_FIELD_NUMBER: _ClassVar[int]
+    ROOT_FIELD_NUMBER: _ClassVar[int]
+    counter: int
+    root: bytes
+    def __init__(self, counter: _Optional[int] = ..., root: _Optional[bytes] = ...) -> None: ...
+
+class Place(_message.Message):
+    __slots__ = ("epoch", "sequence")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    epoch: Epoch
+    sequence: int
+    def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., sequence: _Optional[int] = ...) -> None: ...
+
+class TreeStatus(_message.Message):
+    __slots__ = ("last", "past", "start", "skip")
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    PAST_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    SKIP_FIELD_NUMBER: _ClassVar[int]
+    last: Place
+    past: _containers.RepeatedCompositeFieldContainer[Place]
+    start: int
+    skip: int
+    def __init__(self, last: _Optional[_Union[Place, _Mapping]] = ..., past: _Optional[_Iterable[_Union[Place, _Mapping]]] = ..., start: _Optional[int] = ..., skip: _Optional[int] = ...) -> None: ...

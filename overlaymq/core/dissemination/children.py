@@ -1,0 +1,19 @@
+"""The table of those whom a node feeds: soft state, refreshed or forgotten (Scribe JSAC III-B.1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from overlaymq.messages import Peer
+
+
+class Child:
+    """An entry of the children table; ``members`` counts the subtree's."""
+
+    __slots__ = ("expires", "members", "peer")
+
+    def __init__(self, peer: Peer, expires: float, members: int = 1) -> None:
+        self.peer = peer
+        self.expires = expires
+        self.members = members

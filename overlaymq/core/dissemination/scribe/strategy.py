@@ -1,0 +1,320 @@
+"""What a node does in a topic's tree: it passes batches down, and is or follows the root.
+
+See the package's text for the protocol, and ``tree`` for the node's place in it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
+
+from overlaymq.core.dissemination.scribe.tree import TreePlace
+from overlaymq.core.reliability.seen import Seen
+from overlaymq.events import Deliver, Dropped, Lagged, Members, Notify, Route, Send, Timer
+from overlaymq.messages import (
+    Batch,
+    Handover,
+    RootIs,
+    RootQuery,
+    Skipped,
+    TreeBeat,
+    TreeJoin,
+    TreeJoined,
+    TreeLeave,
+    TreeNote,
+    TreeRefresh,
+    TreeRefused,
+)
+
+if TYPE_CHECKING:
+    from overlaymq.core.dissemination.base import Effects, Surroundings
+    from overlaymq.messages import Descriptor, Message, Peer
+
+STOPPED = "stopped by on_forward"
+TICKS = 1e6
+"""A root numbers from its clock's microseconds on, so that one that has forgotten the topic in between
+never gives a number twice."""
+
+
+class Scribe(TreePlace):
+    """See the package's text."""
+
+    name: ClassVar[str] = "scribe"
+
+    def __init__(self, descriptor: Descriptor, around: Surroundings) -> None:
+        super().__init__(descriptor, around)
+        self._epoch = 0
+        self._sequence = 0
+        self._seen = Seen()
+
+    # --- the application ---
+
+    def subscribe(self, last: int, now: float, note: bytes = b"") -> Effects:
+        """Become a member; a forwarder is in the tree already."""
+        self._subscribed = True
+        effects, served = self._replay(last, now)
+        if self._rooted:
+            return effects + self._announce_ready() + self._tell_size(now)
+        self._last, self._note = 0 if served else last, note
+        return effects + self._join(now)
+
+    def _replay(self, last: int, now: float) -> tuple[Effects, bool]:
+        """What this node can give its own late joiner, and whether that is all there is."""
+        if self.around.mode is not None:
+            served = self.around.mode.subscribed(last, self._mode_sees(now))
+            return self._mode_asked(), served
+        replay = self._history.last(last)
+        return [Deliver(batch) for batch in replay], bool(replay)
+
+    def unsubscribe(self, now: float) -> Effects:
+        """Stop being a member; children are still served."""
+        self._subscribed = self._ready = False
+        return self._prune(now)
+
+    # --- messages ---
+
+    def receive(self, peer: Peer, message: Message, now: float) -> Effects:
+        """From a peer, directly."""
+        match message:
+            case Batch():
+                return self._receive_batch(peer, message, now)
+            case TreeJoin():
+                taken = self._take(message, now)
+                return [self._refuse(message.child, True)] if taken is None else taken
+            case TreeJoined():
+                return self._joined(peer, message, now)
+            case TreeRefused():
+                return self._refused(peer, message, now)
+            case TreeLeave():
+                return self._lost_child(peer.id, now)
+            case TreeRefresh():
+                return self._refreshed(peer, message, now)
+            case TreeBeat():
+                return self._beat(peer, message, now)
+            case TreeNote():
+                return self._noted(peer, message, now)
+            case RootQuery():
+                return self._asked_root(peer, message)
+            case RootIs():
+                return self._told_root(message, now)
+            case Handover():
+                return self._inherit(message, now)
+            case Skipped():
+                return self._skipped(peer, message)
+        return []
+
+    def forward(self, message: Message, next_hop: Peer, now: float) -> tuple[bool, Effects]:
+        """A join that passes ends here, unless it is this node's own or would make a loop."""
+        if not isinstance(message, TreeJoin):
+            return True, []
+        taken = self._take(message, now)
+        return (True, []) if taken is None else (False, taken)
+
+    def deliver(self, message: Message, source: Peer, now: float) -> Effects:
+        """At the root."""
+        if isinstance(message, RootQuery):
+            return [Send(source, self._root_is(self.around.me))]
+        if not isinstance(message, TreeJoin) or message.child.id == self.around.me.id:
+            return []
+        taken = self._take(message, now)
+        if taken is not None:
+            return taken
+        return [Notify(Dropped("too many children")), self._refuse(message.child, False)]
+
+    def root_changed(self, root: Peer | None, now: float) -> Effects:
+        """Become the root, hand over, or remember who it is."""
+        if root is None or root == self._root:
+            return []
+        was_root, self._root = self._is_root, root
+        effects: Effects = []
+        if self._is_root:
+            effects += self._become_root(now)
+        elif was_root:
+            effects += self._hand_over(root, now)
+        return effects + self._flush(now)
+
+    def failed(self, peer: Peer, now: float) -> Effects:
+        """A child is gone, or the parent: join anew."""
+        if self._root is not None and self._root.id == peer.id:
+            self._root = None
+        effects = self._lost_child(peer.id, now)
+        if self._parent is not None and self._parent.id == peer.id:
+            effects += self._lost_parent(now)
+        return effects
+
+    def fired(self, timer: Timer, now: float) -> Effects:
+        """Ask again, keep the soft state, or tell the size."""
+        match timer.part:
+            case "topic.root":
+                return self._ask_again() if timer.round == self._asking else []
+            case "topic.join" if timer.round == self._round and self._joining:
+                self._joining = False
+                return self._join(now)
+            case "topic.tick":
+                return self._tick(now)
+            case "topic.upcall":
+                return self._timed(timer.round, now)
+            case "topic.mode" if self.around.mode is not None:
+                self.around.mode.on_timer(timer.round, self._mode_sees(now))
+                return self._mode_asked() + self._flush(now)
+            case "topic.size":
+                self._will_tell = False
+                return self._tell_size(now)
+        return []
+
+    @property
+    def idle(self) -> bool:
+        """No part in the tree, and nothing waits."""
+        return not (
+            self._wanted or self._waiting or self._joining or self._heir or self._parent is not None
+        )
+
+    # --- the root ---
+
+    def _become_root(self, now: float) -> Effects:
+        effects: Effects = []
+        if self._parent is not None:
+            effects.append(Send(self._parent, TreeLeave(self.descriptor.id)))
+            self._parent = None
+        self._joining = self._heir = False
+        return [
+            *effects,
+            *self._begin_epoch(now),
+            *self._set_path((), True),
+            *self._announce_ready(),
+        ]
+
+    def _begin_epoch(self, now: float) -> Effects:
+        if self.around.mode is not None:
+            self.around.mode.on_root(self._mode_sees(now))
+            return self._mode_asked() + self._start_ticking()
+        if not self._sequence:
+            self._epoch += 1
+            self._sequence = int(now * TICKS) + 1
+        return []
+
+    def _hand_over(self, root: Peer, now: float) -> Effects:
+        self._sequence = 0
+        self._rooted = False
+        heritage = Handover(self.descriptor, (), self._epoch)
+        effects: Effects = [Send(root, heritage)]
+        if self.around.mode is not None:
+            self.around.mode.on_unrooted(self._mode_sees(now))
+            effects += self._mode_asked()
+        return effects + self._join(now, root=root)
+
+    def _inherit(self, heritage: Handover, now: float) -> Effects:
+        """The old root has stopped; until this node knows better, it acts as the root."""
+        self._epoch = max(self._epoch, heritage.epoch)
+        if self._is_root:
+            return []
+        if self._root is None:
+            self._heir = True
+            return self._begin_epoch(now) + self._flush(now)
+        return self._flush(now)
+
+    def _asked_root(self, peer: Peer, query: RootQuery) -> Effects:
+        if self._is_root:
+            return [Send(peer, self._root_is(self.around.me))]
+        onward: Effects = [Route(self.descriptor.key, query)]
+        if self._root is not None:
+            onward.append(Send(peer, self._root_is(self._root)))
+        return onward
+
+    def _told_root(self, told: RootIs, now: float) -> Effects:
+        effects: Effects = [Notify(Members(told.topic, told.members))]
+        if not self._is_root:
+            self._root = told.root
+        return effects + self._flush(now)
+
+    def _to_root(self, batch: Batch, now: float) -> Effects:
+        if self._root is None and self._heir:
+            return self._spread(batch, now)
+        return super()._to_root(batch, now)
+
+    # --- batches ---
+
+    def _spread(self, batch: Batch, now: float) -> Effects:
+        passed = self._passed(batch, now)
+        effects = self._asked()
+        if passed is None:
+            effects.append(Notify(Dropped(STOPPED, batch.count)))
+            return effects + self._sent(batch, 0, STOPPED)
+        mode = self.around.mode
+        numbered = (
+            self._number(passed) if mode is None else mode.on_forward(passed, self._mode_sees(now))
+        )
+        delivered = self._mode_asked()
+        if numbered is None:
+            return [*effects, *delivered, *self._sent(batch, 0)]
+        sends = self._pass_on(numbered, now)
+        effects += [*sends, *self._sent(batch, len(sends)), *delivered]
+        # This node's own batches were delivered here when they were published.
+        if mode is None and self._subscribed and batch.origin != self.around.me.id:
+            effects.append(Deliver(passed))
+        return effects
+
+    def _number(self, batch: Batch) -> Batch:
+        me = self.around.me.id
+        numbered = msgspec.structs.replace(
+            batch, root=me, root_epoch=self._epoch, root_sequence=self._sequence, wire=None
+        )
+        self._sequence += batch.count
+        self._seen.add(me, self._epoch, numbered.root_sequence, self._sequence - 1)
+        return numbered
+
+    def _pass_on(self, batch: Batch, now: float) -> Effects:
+        onward = msgspec.structs.replace(batch, hop=batch.hop + 1, wire=None)
+        if self.around.mode is None:
+            self._history.add(onward)
+        self._spread_at = now
+        return [Send(child.peer, onward) for child in self._children.values()]
+
+    def _receive_batch(self, peer: Peer, batch: Batch, now: float) -> Effects:
+        if not batch.root_sequence:
+            effects = self._to_root(batch, now)
+            if self._root is not None and not self._is_root:
+                effects.append(Send(peer, self._root_is(self._root)))
+            return effects
+        if self._parent is not None and self._parent.id == peer.id:
+            self._parent_heard = now
+            effects = []
+        else:
+            effects = self._disown(peer)
+        if not self._is_new(batch):
+            return [*effects, Notify(Dropped("duplicate", batch.count))]
+        if not self._wanted:
+            return [*effects, Notify(Dropped("not subscribed", batch.count))]
+        passed = self._passed(batch, now) if self._children else batch
+        effects += self._asked()
+        mode = self.around.mode
+        if passed is None:
+            if mode is not None:
+                mode.on_stopped(batch, self._mode_sees(now))
+            return [*effects, *self._mode_asked(), Notify(Dropped(STOPPED, batch.count))]
+        effects += self._pass_on(passed, now)
+        if mode is not None:
+            mode.on_forward(passed, self._mode_sees(now))
+            effects += self._mode_asked()
+        elif self._subscribed and batch.origin != self.around.me.id:
+            effects.append(Deliver(passed))
+        return effects
+
+    def _is_new(self, batch: Batch) -> bool:
+        if self.around.mode is not None:
+            return self.around.mode.is_new(batch)
+        self._epoch = max(self._epoch, batch.root_epoch)
+        last = batch.root_sequence + batch.count - 1
+        return self._seen.add(batch.root, batch.root_epoch, batch.root_sequence, last)
+
+    def _skipped(self, peer: Peer, skipped: Skipped) -> Effects:
+        """Upstream dropped a share: a publisher found this root too slow, or the parent this child."""
+        if not self._is_root and (self._parent is None or self._parent.id != peer.id):
+            return [Notify(Dropped("skip announced by a stranger"))]
+        effects: Effects = [
+            Send(child.peer, skipped) for id_, child in self._children.items() if id_ != peer.id
+        ]
+        if self._subscribed and self.around.mode is None:
+            effects.append(Notify(Lagged(skipped.topic, skipped.messages)))
+        return effects
