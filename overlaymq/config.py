@@ -195,6 +195,15 @@ class ScribeConfig(Part, frozen=True):
     """A child joins anew after this silence of its parent (protocols.md 3.4: 2.5 heartbeats)."""
     tell_every: Seconds = 0.2
     """Changes of a subtree's size go up at most this often: a guess."""
+    max_children: Annotated[int, msgspec.Meta(ge=0)] = 64
+    """Children of a node over all topics before it sends some away (Scribe JSAC IV-E: 64); 0: no bound."""
+    collapse_after: Annotated[float, msgspec.Meta(ge=0)] = 60.0
+    """A forwarder that is no member and has had one child for so long gives it to its own parent (Scribe JSAC
+    IV-F; the time is a guess); 0: never."""
+    lazy_growth: bool = False
+    """Joins pass through nodes that are not in the tree (the alternative of Scribe JSAC IV-F)."""
+    anycast_timeout: Seconds = 5.0
+    """How long an anycast may search: a guess."""
 
 
 class TopicConfig(Part, frozen=True):

@@ -106,6 +106,15 @@ class CountMembers(msgspec.Struct, frozen=True, gc=False):
     descriptor: Descriptor
 
 
+class Anycast(msgspec.Struct, frozen=True, gc=False):
+    """Look for so many members of the topic that accept a payload; answered by ``AnycastAnswered``."""
+
+    request: int
+    descriptor: Descriptor
+    payload: bytes
+    wanted: int = 1
+
+
 class Lookup(msgspec.Struct, frozen=True, gc=False):
     """Find the node that owns a key; answered by ``Found``."""
 
@@ -121,7 +130,16 @@ class PingPeer(msgspec.Struct, frozen=True, gc=False):
 
 
 Command: TypeAlias = (
-    Join | Leave | OpenTopic | Subscribe | Unsubscribe | Publish | CountMembers | Lookup | PingPeer
+    Join
+    | Leave
+    | OpenTopic
+    | Subscribe
+    | Unsubscribe
+    | Publish
+    | CountMembers
+    | Anycast
+    | Lookup
+    | PingPeer
 )
 Input: TypeAlias = Received | TimerFired | PeerFailed | Measured | Command
 
@@ -189,6 +207,14 @@ class Sent(msgspec.Struct, frozen=True, gc=False):
     dropped: str = ""
 
 
+class AnycastAnswered(msgspec.Struct, frozen=True, gc=False):
+    """Who has accepted an anycast. ``complete``: as many as were wanted, or nobody else would."""
+
+    request: int
+    accepted: tuple[Peer, ...]
+    complete: bool
+
+
 class Found(msgspec.Struct, frozen=True, gc=False):
     """The owner of a key that was looked up."""
 
@@ -250,6 +276,7 @@ Event: TypeAlias = (
     | TopicFailed
     | Members
     | Sent
+    | AnycastAnswered
     | Found
     | Ponged
     | Dropped
@@ -298,6 +325,13 @@ class Route(msgspec.Struct, frozen=True, gc=False):
     key: Id
     message: Message
     randomize: bool = False
+
+
+class Measure(msgspec.Struct, frozen=True, gc=False):
+    """Only inside the core: a topic's strategy wants to know the distance to a peer."""
+
+    topic: Id
+    peer: Peer
 
 
 class Replicate(msgspec.Struct, frozen=True, gc=False):

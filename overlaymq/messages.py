@@ -200,7 +200,7 @@ class Pong(msgspec.Struct, frozen=True, gc=False):
 
 class Descriptor(msgspec.Struct, frozen=True, gc=False):
     """What all nodes agree on about a topic. ``key`` is where its root is: the topic id, or the
-    creator's node id for a creator-rooted topic."""
+    creator's node id for a creator-rooted topic. ``credentials`` are the creator's, opaque so far."""
 
     id: Id
     name: str
@@ -211,6 +211,7 @@ class Descriptor(msgspec.Struct, frozen=True, gc=False):
     flow: str
     explicit: bool = False
     epoch: int = 0
+    credentials: bytes = b""
 
 
 class TopicOpen(msgspec.Struct, frozen=True, gc=False):
@@ -313,7 +314,7 @@ class TreeJoin(msgspec.Struct, frozen=True, gc=False):
     """scribe: take me as a child. Routed to the topic's key, and ended by the first node that takes it;
     also sent straight to a node that is to be the parent. ``members``: how many are in my subtree.
     ``last`` asks for history, ``note`` is the application's. ``expects``: the message that an ordered topic's
-    child needs next."""
+    child needs next. ``via``: the last node on the way that stayed out of the tree."""
 
     topic: Id
     child: Peer
@@ -322,6 +323,14 @@ class TreeJoin(msgspec.Struct, frozen=True, gc=False):
     last: int = 0
     note: bytes = b""
     expects: Place | None = None
+    via: Peer | None = None
+    credentials: bytes = b""
+
+
+class TreeJoins(msgspec.Struct, frozen=True, gc=False):
+    """scribe: joins of several topics that take the same way; each goes on by itself from where they part."""
+
+    joins: tuple[TreeJoin, ...]
 
 
 class TreeJoined(msgspec.Struct, frozen=True, gc=False):
@@ -368,6 +377,50 @@ class TreeNote(msgspec.Struct, frozen=True, gc=False):
 
     topic: Id
     note: bytes
+
+
+class Sibling(msgspec.Struct, frozen=True, gc=False):
+    """An entry of a children table, and its round trip to the parent."""
+
+    peer: Peer
+    seconds: float
+
+
+class TreeDrop(msgspec.Struct, frozen=True, gc=False):
+    """scribe: be the child of one of these instead of mine. I feed you until you leave me, for a while."""
+
+    topic: Id
+    siblings: tuple[Sibling, ...]
+
+
+class TreeAnycast(msgspec.Struct, frozen=True, gc=False):
+    """scribe: looks for ``wanted`` more members that accept ``payload``. Routed to the topic's key until it
+    meets the tree, then handed from node to node. ``cut``: not all that was seen will be visited."""
+
+    topic: Id
+    descriptor: Descriptor
+    origin: Peer
+    request: int
+    payload: bytes
+    wanted: int = 1
+    accepted: int = 0
+    visited: tuple[Id, ...] = ()
+    to_visit: tuple[Peer, ...] = ()
+    cut: bool = False
+
+
+class AnycastTaken(msgspec.Struct, frozen=True, gc=False):
+    """I accept your anycast."""
+
+    request: int
+
+
+class AnycastOver(msgspec.Struct, frozen=True, gc=False):
+    """Your anycast has seen the whole tree, unless it was ``cut``; so many have accepted it."""
+
+    request: int
+    accepted: int
+    cut: bool = False
 
 
 # --- Data ------------------------------------------------------------------------------------------
@@ -464,6 +517,11 @@ Message: TypeAlias = (
     | TreeRefresh
     | TreeBeat
     | TreeNote
+    | TreeJoins
+    | TreeDrop
+    | TreeAnycast
+    | AnycastTaken
+    | AnycastOver
     | Skipped
     | Credit
     | Batch

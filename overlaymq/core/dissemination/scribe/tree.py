@@ -112,22 +112,25 @@ class TreePlace(Rooted):
             return []
         self._joining = True
         self._round += 1
+        join, key = self._request(), self.descriptor.key
+        wait = SetTimer(
+            Timer("topic.join", self.descriptor.id, self._round),
+            self.around.rendezvous.answer_timeout,
+        )
+        return [Send(root, join) if root else Route(key, join, randomize), wait]
+
+    def _request(self) -> TreeJoin:
         self._joined_size = self._member_count()
-        descriptor = self.descriptor
         mode = self.around.mode
-        join = TreeJoin(
-            topic=descriptor.id,
+        return TreeJoin(
+            topic=self.descriptor.id,
             child=self.around.me,
-            descriptor=descriptor,
+            descriptor=self.descriptor,
             members=self._joined_size,
             last=self._last,
             note=self._note,
             expects=None if mode is None else mode.expects(),
         )
-        wait = SetTimer(
-            Timer("topic.join", descriptor.id, self._round), self.around.rendezvous.answer_timeout
-        )
-        return [Send(root, join) if root else Route(descriptor.key, join, randomize), wait]
 
     def _joined(self, peer: Peer, joined: TreeJoined, now: float) -> Effects:
         if self._is_root or not self._wanted:

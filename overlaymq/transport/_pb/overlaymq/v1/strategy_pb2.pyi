@@ -65,7 +65,7 @@ class Handover(_message.Message):
     def __init__(self, descriptor: _Optional[_Union[_topics_pb2.Descriptor, _Mapping]] = ..., members: _Optional[_Iterable[_Union[_pastry_pb2.Peer, _Mapping]]] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class TreeJoin(_message.Message):
-    __slots__ = ("topic", "child", "descriptor", "members", "last", "note", "expects")
+    __slots__ = ("topic", "child", "descriptor", "members", "last", "note", "expects", "via", "credentials")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     CHILD_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTOR_FIELD_NUMBER: _ClassVar[int]
@@ -73,6 +73,8 @@ class TreeJoin(_message.Message):
     LAST_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
     EXPECTS_FIELD_NUMBER: _ClassVar[int]
+    VIA_FIELD_NUMBER: _ClassVar[int]
+    CREDENTIALS_FIELD_NUMBER: _ClassVar[int]
     topic: bytes
     child: _pastry_pb2.Peer
     descriptor: _topics_pb2.Descriptor
@@ -80,7 +82,15 @@ class TreeJoin(_message.Message):
     last: int
     note: bytes
     expects: Place
-    def __init__(self, topic: _Optional[bytes] = ..., child: _Optional[_Union[_pastry_pb2.Peer, _Mapping]] = ..., descriptor: _Optional[_Union[_topics_pb2.Descriptor, _Mapping]] = ..., members: _Optional[int] = ..., last: _Optional[int] = ..., note: _Optional[bytes] = ..., expects: _Optional[_Union[Place, _Mapping]] = ...) -> None: ...
+    via: _pastry_pb2.Peer
+    credentials: bytes
+    def __init__(self, topic: _Optional[bytes] = ..., child: _Optional[_Union[_pastry_pb2.Peer, _Mapping]] = ..., descriptor: _Optional[_Union[_topics_pb2.Descriptor, _Mapping]] = ..., members: _Optional[int] = ..., last: _Optional[int] = ..., note: _Optional[bytes] = ..., expects: _Optional[_Union[Place, _Mapping]] = ..., via: _Optional[_Union[_pastry_pb2.Peer, _Mapping]] = ..., credentials: _Optional[bytes] = ...) -> None: ...
+
+class TreeJoins(_message.Message):
+    __slots__ = ("joins",)
+    JOINS_FIELD_NUMBER: _ClassVar[int]
+    joins: _containers.RepeatedCompositeFieldContainer[TreeJoin]
+    def __init__(self, joins: _Optional[_Iterable[_Union[TreeJoin, _Mapping]]] = ...) -> None: ...
 
 class TreeJoined(_message.Message):
     __slots__ = ("topic", "path", "rooted", "status")
@@ -159,3 +169,59 @@ class TreeStatus(_message.Message):
     start: int
     skip: int
     def __init__(self, last: _Optional[_Union[Place, _Mapping]] = ..., past: _Optional[_Iterable[_Union[Place, _Mapping]]] = ..., start: _Optional[int] = ..., skip: _Optional[int] = ...) -> None: ...
+
+class Sibling(_message.Message):
+    __slots__ = ("peer", "seconds")
+    PEER_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    peer: _pastry_pb2.Peer
+    seconds: float
+    def __init__(self, peer: _Optional[_Union[_pastry_pb2.Peer, _Mapping]] = ..., seconds: _Optional[float] = ...) -> None: ...
+
+class TreeDrop(_message.Message):
+    __slots__ = ("topic", "siblings")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    SIBLINGS_FIELD_NUMBER: _ClassVar[int]
+    topic: bytes
+    siblings: _containers.RepeatedCompositeFieldContainer[Sibling]
+    def __init__(self, topic: _Optional[bytes] = ..., siblings: _Optional[_Iterable[_Union[Sibling, _Mapping]]] = ...) -> None: ...
+
+class TreeAnycast(_message.Message):
+    __slots__ = ("topic", "descriptor", "origin", "request", "payload", "wanted", "accepted", "visited", "to_visit", "cut")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTOR_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    WANTED_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    VISITED_FIELD_NUMBER: _ClassVar[int]
+    TO_VISIT_FIELD_NUMBER: _ClassVar[int]
+    CUT_FIELD_NUMBER: _ClassVar[int]
+    topic: bytes
+    descriptor: _topics_pb2.Descriptor
+    origin: _pastry_pb2.Peer
+    request: int
+    payload: bytes
+    wanted: int
+    accepted: int
+    visited: _containers.RepeatedScalarFieldContainer[bytes]
+    to_visit: _containers.RepeatedCompositeFieldContainer[_pastry_pb2.Peer]
+    cut: bool
+    def __init__(self, topic: _Optional[bytes] = ..., descriptor: _Optional[_Union[_topics_pb2.Descriptor, _Mapping]] = ..., origin: _Optional[_Union[_pastry_pb2.Peer, _Mapping]] = ..., request: _Optional[int] = ..., payload: _Optional[bytes] = ..., wanted: _Optional[int] = ..., accepted: _Optional[int] = ..., visited: _Optional[_Iterable[bytes]] = ..., to_visit: _Optional[_Iterable[_Union[_pastry_pb2.Peer, _Mapping]]] = ..., cut: bool = ...) -> None: ...
+
+class AnycastTaken(_message.Message):
+    __slots__ = ("request",)
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    request: int
+    def __init__(self, request: _Optional[int] = ...) -> None: ...
+
+class AnycastOver(_message.Message):
+    __slots__ = ("request", "accepted", "cut")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    CUT_FIELD_NUMBER: _ClassVar[int]
+    request: int
+    accepted: int
+    cut: bool
+    def __init__(self, request: _Optional[int] = ..., accepted: _Optional[int] = ..., cut: bool = ...) -> None: ...

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19overlaymq/v1/topics.proto\x12\x0coverlaymq.v1\"\x9a\x01\n\nDescriptor\x12\n\n\x02id\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x63reator\x18\x03 \x01(\t\x12\x0b\n\x03key\x18\x04 \x01(\x0c\x12\x10\n\x08strategy\x18\x05 \x01(\t\x12\x13\n\x0breliability\x18\x06 \x01(\t\x12\x0c\n\x04\x66low\x18\x07 \x01(\t\x12\x10\n\x08\x65xplicit\x18\x08 \x01(\x08\x12\r\n\x05\x65poch\x18\t \x01(\x04\"J\n\tTopicOpen\x12\x0f\n\x07request\x18\x01 \x01(\x04\x12,\n\ndescriptor\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\"]\n\x0bTopicOpened\x12\x0f\n\x07request\x18\x01 \x01(\x04\x12,\n\ndescriptor\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12\x0f\n\x07refused\x18\x03 \x01(\t\"<\n\x0cTopicReplica\x12,\n\ndescriptor\x18\x01 \x01(\x0b\x32\x18.overlaymq.v1.Descriptorb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19overlaymq/v1/topics.proto\x12\x0coverlaymq.v1\"\xaf\x01\n\nDescriptor\x12\n\n\x02id\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x63reator\x18\x03 \x01(\t\x12\x0b\n\x03key\x18\x04 \x01(\x0c\x12\x10\n\x08strategy\x18\x05 \x01(\t\x12\x13\n\x0breliability\x18\x06 \x01(\t\x12\x0c\n\x04\x66low\x18\x07 \x01(\t\x12\x10\n\x08\x65xplicit\x18\x08 \x01(\x08\x12\r\n\x05\x65poch\x18\t \x01(\x04\x12\x13\n\x0b\x63redentials\x18\n \x01(\x0c\"J\n\tTopicOpen\x12\x0f\n\x07request\x18\x01 \x01(\x04\x12,\n\ndescriptor\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\"]\n\x0bTopicOpened\x12\x0f\n\x07request\x18\x01 \x01(\x04\x12,\n\ndescriptor\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12\x0f\n\x07refused\x18\x03 \x01(\t\"<\n\x0cTopicReplica\x12,\n\ndescriptor\x18\x01 \x01(\x0b\x32\x18.overlaymq.v1.Descriptorb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,11 +32,11 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'overlaymq.transport._pb.ove
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_DESCRIPTOR']._serialized_start=44
-  _globals['_DESCRIPTOR']._serialized_end=198
-  _globals['_TOPICOPEN']._serialized_start=200
-  _globals['_TOPICOPEN']._serialized_end=274
-  _globals['_TOPICOPENED']._serialized_start=276
-  _globals['_TOPICOPENED']._serialized_end=369
-  _globals['_TOPICREPLICA']._serialized_start=371
-  _globals['_TOPICREPLICA']._serialized_end=431
+  _globals['_DESCRIPTOR']._serialized_end=219
+  _globals['_TOPICOPEN']._serialized_start=221
+  _globals['_TOPICOPEN']._serialized_end=295
+  _globals['_TOPICOPENED']._serialized_start=297
+  _globals['_TOPICOPENED']._serialized_end=390
+  _globals['_TOPICREPLICA']._serialized_start=392
+  _globals['_TOPICREPLICA']._serialized_end=452
 # @@protoc_insertion_point(module_scope)

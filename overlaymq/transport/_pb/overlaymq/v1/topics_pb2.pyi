@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Descriptor(_message.Message):
-    __slots__ = ("id", "name", "creator", "key", "strategy", "reliability", "flow", "explicit", "epoch")
+    __slots__ = ("id", "name", "creator", "key", "strategy", "reliability", "flow", "explicit", "epoch", "credentials")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     CREATOR_FIELD_NUMBER: _ClassVar[int]
@@ -16,6 +16,7 @@ class Descriptor(_message.Message):
     FLOW_FIELD_NUMBER: _ClassVar[int]
     EXPLICIT_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CREDENTIALS_FIELD_NUMBER: _ClassVar[int]
     id: bytes
     name: str
     creator: str
@@ -25,7 +26,8 @@ class Descriptor(_message.Message):
     flow: str
     explicit: bool
     epoch: int
-    def __init__(self, id: _Optional[bytes] = ..., name: _Optional[str] = ..., creator: _Optional[str] = ..., key: _Optional[bytes] = ..., strategy: _Optional[str] = ..., reliability: _Optional[str] = ..., flow: _Optional[str] = ..., explicit: bool = ..., epoch: _Optional[int] = ...) -> None: ...
+    credentials: bytes
+    def __init__(self, id: _Optional[bytes] = ..., name: _Optional[str] = ..., creator: _Optional[str] = ..., key: _Optional[bytes] = ..., strategy: _Optional[str] = ..., reliability: _Optional[str] = ..., flow: _Optional[str] = ..., explicit: bool = ..., epoch: _Optional[int] = ..., credentials: _Optional[bytes] = ...) -> None: ...
 
 class TopicOpen(_message.Message):
     __slots__ = ("request", "descriptor")
