@@ -165,6 +165,16 @@ class DeliveryConfig(Part, frozen=True):
     """Messages a root keeps per topic for late joiners: a guess."""
     history_bytes: Count = 4 * MIB
     """And bytes: a guess."""
+    keep_seconds: Seconds = 60.0
+    """How long every node of an `ordered` topic keeps messages for those who missed them: longer than any
+    repair takes (Scribe JSAC III-B.2); a guess, several times `scribe.suspect_after`."""
+    keep_messages: Count = 100_000
+    """At most so many: a guess."""
+    keep_bytes: Count = 16 * MIB
+    """And so many bytes, per topic: a guess. A larger payload is refused on an `ordered` topic."""
+    gap_timeout: Seconds = 30.0
+    """A gap of an `ordered` topic that nobody fills becomes Missed after this: a guess, half of
+    `keep_seconds`, above the time that a repair takes."""
 
 
 class RendezvousConfig(Part, frozen=True):

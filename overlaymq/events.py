@@ -17,7 +17,7 @@ from typing import TypeAlias
 import msgspec
 
 from overlaymq.ids import Id
-from overlaymq.messages import Batch, Descriptor, Message, Peer
+from overlaymq.messages import Batch, Descriptor, Epoch, Message, Peer, Place
 
 
 class Timer(msgspec.Struct, frozen=True, gc=False):
@@ -229,13 +229,37 @@ class Ponged(msgspec.Struct, frozen=True, gc=False):
     request: int
 
 
+class Sequenced(msgspec.Struct, frozen=True, gc=False):
+    """The root of an ordered topic has given a batch of this node's own its place."""
+
+    topic: Id
+    first: int
+    chunk: int
+    place: Place
+
+
 class Missed(msgspec.Struct, frozen=True, gc=False):
-    """Messages ``first`` to ``last`` of an origin were published and will not arrive."""
+    """Messages ``first`` to ``last`` of an origin were published and will not arrive.
+
+    Of an ordered topic, these are the root's numbers in an epoch: ``origin`` is the root and ``epoch`` the
+    epoch's counter."""
 
     topic: Id
     origin: Id
     first: int
     last: int
+    epoch: int = 0
+
+
+class EpochChanged(msgspec.Struct, frozen=True, gc=False):
+    """An ordered topic has another root. Up to the message ``last_known`` of the old epoch everything was
+    delivered or announced as missed; what the old root numbered after it, and whatever lies between the two
+    epochs, may not arrive."""
+
+    topic: Id
+    old: Epoch
+    last_known: int
+    new: Epoch
 
 
 class Lagged(msgspec.Struct, frozen=True, gc=False):
@@ -266,7 +290,7 @@ class Dropped(msgspec.Struct, frozen=True, gc=False):
     messages: int = 1
 
 
-SubscriptionEvent: TypeAlias = Ready | Missed | Lagged | ParentLost | Repaired
+SubscriptionEvent: TypeAlias = Ready | Missed | EpochChanged | Lagged | ParentLost | Repaired
 Event: TypeAlias = (
     Joined
     | JoinRejected
@@ -276,6 +300,7 @@ Event: TypeAlias = (
     | TopicFailed
     | Members
     | Sent
+    | Sequenced
     | AnycastAnswered
     | Found
     | Ponged

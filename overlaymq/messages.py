@@ -279,11 +279,12 @@ class RootIs(msgspec.Struct, frozen=True, gc=False):
 
 class Handover(msgspec.Struct, frozen=True, gc=False):
     """You are closer to the key than I am; here is what I know. ``members``: of a direct topic;
-    ``epoch``: how often a scribe topic's root has changed."""
+    ``epoch``: how often a scribe topic's root has changed; ``state``: of an ordered topic."""
 
     descriptor: Descriptor
     members: tuple[Peer, ...] = ()
     epoch: int = 0
+    state: RootState | None = None
 
 
 class Epoch(msgspec.Struct, frozen=True, gc=False, order=True):
@@ -308,6 +309,61 @@ class TreeStatus(msgspec.Struct, frozen=True, gc=False):
     past: tuple[Place, ...] = ()
     start: int = 0
     skip: int = 0
+
+
+class Run(msgspec.Struct, frozen=True, gc=False):
+    """Consecutive messages of one origin's life."""
+
+    origin: Id
+    epoch: int
+    first: int
+    last: int
+
+
+class RootState(msgspec.Struct, frozen=True, gc=False):
+    """ordered: what a root knows, for its successor and for those who may have to be it. ``window``: recent
+    messages that have their place."""
+
+    descriptor: Descriptor
+    status: TreeStatus
+    window: tuple[Run, ...] = ()
+
+
+class BatchSequenced(msgspec.Struct, frozen=True, gc=False):
+    """ordered: the root has given a batch its place; its publisher needs not send it again. Sent straight to
+    whom the batch came from, and routed to its origin if that is another one."""
+
+    topic: Id
+    origin: Id
+    epoch: int
+    first: int
+    chunk: int
+    place: Place
+
+
+class TreeNeed(msgspec.Struct, frozen=True, gc=False):
+    """ordered: I lack these messages of an epoch; send them again."""
+
+    topic: Id
+    epoch: Epoch
+    first: int
+    last: int
+
+
+class TreeGone(msgspec.Struct, frozen=True, gc=False):
+    """ordered: nobody above you has these messages any more."""
+
+    topic: Id
+    epoch: Epoch
+    first: int
+    last: int
+
+
+class TreeTold(msgspec.Struct, frozen=True, gc=False):
+    """ordered: what I know of the sequence, out of turn: it has changed, or you know less or other things."""
+
+    topic: Id
+    status: TreeStatus
 
 
 class TreeJoin(msgspec.Struct, frozen=True, gc=False):
@@ -517,6 +573,11 @@ Message: TypeAlias = (
     | TreeRefresh
     | TreeBeat
     | TreeNote
+    | TreeNeed
+    | TreeGone
+    | TreeTold
+    | RootState
+    | BatchSequenced
     | TreeJoins
     | TreeDrop
     | TreeAnycast

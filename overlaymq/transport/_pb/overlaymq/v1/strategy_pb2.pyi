@@ -55,14 +55,16 @@ class RootIs(_message.Message):
     def __init__(self, topic: _Optional[bytes] = ..., root: _Optional[_Union[_pastry_pb2.Peer, _Mapping]] = ..., members: _Optional[int] = ...) -> None: ...
 
 class Handover(_message.Message):
-    __slots__ = ("descriptor", "members", "epoch")
+    __slots__ = ("descriptor", "members", "epoch", "state")
     DESCRIPTOR_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
     descriptor: _topics_pb2.Descriptor
     members: _containers.RepeatedCompositeFieldContainer[_pastry_pb2.Peer]
     epoch: int
-    def __init__(self, descriptor: _Optional[_Union[_topics_pb2.Descriptor, _Mapping]] = ..., members: _Optional[_Iterable[_Union[_pastry_pb2.Peer, _Mapping]]] = ..., epoch: _Optional[int] = ...) -> None: ...
+    state: RootState
+    def __init__(self, descriptor: _Optional[_Union[_topics_pb2.Descriptor, _Mapping]] = ..., members: _Optional[_Iterable[_Union[_pastry_pb2.Peer, _Mapping]]] = ..., epoch: _Optional[int] = ..., state: _Optional[_Union[RootState, _Mapping]] = ...) -> None: ...
 
 class TreeJoin(_message.Message):
     __slots__ = ("topic", "child", "descriptor", "members", "last", "note", "expects", "via", "credentials")
@@ -157,6 +159,76 @@ class Place(_message.Message):
     epoch: Epoch
     sequence: int
     def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., sequence: _Optional[int] = ...) -> None: ...
+
+class Run(_message.Message):
+    __slots__ = ("origin", "epoch", "first", "last")
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    origin: bytes
+    epoch: int
+    first: int
+    last: int
+    def __init__(self, origin: _Optional[bytes] = ..., epoch: _Optional[int] = ..., first: _Optional[int] = ..., last: _Optional[int] = ...) -> None: ...
+
+class RootState(_message.Message):
+    __slots__ = ("descriptor", "status", "window")
+    DESCRIPTOR_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    descriptor: _topics_pb2.Descriptor
+    status: TreeStatus
+    window: _containers.RepeatedCompositeFieldContainer[Run]
+    def __init__(self, descriptor: _Optional[_Union[_topics_pb2.Descriptor, _Mapping]] = ..., status: _Optional[_Union[TreeStatus, _Mapping]] = ..., window: _Optional[_Iterable[_Union[Run, _Mapping]]] = ...) -> None: ...
+
+class BatchSequenced(_message.Message):
+    __slots__ = ("topic", "origin", "epoch", "first", "chunk", "place")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    topic: bytes
+    origin: bytes
+    epoch: int
+    first: int
+    chunk: int
+    place: Place
+    def __init__(self, topic: _Optional[bytes] = ..., origin: _Optional[bytes] = ..., epoch: _Optional[int] = ..., first: _Optional[int] = ..., chunk: _Optional[int] = ..., place: _Optional[_Union[Place, _Mapping]] = ...) -> None: ...
+
+class TreeNeed(_message.Message):
+    __slots__ = ("topic", "epoch", "first", "last")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    topic: bytes
+    epoch: Epoch
+    first: int
+    last: int
+    def __init__(self, topic: _Optional[bytes] = ..., epoch: _Optional[_Union[Epoch, _Mapping]] = ..., first: _Optional[int] = ..., last: _Optional[int] = ...) -> None: ...
+
+class TreeGone(_message.Message):
+    __slots__ = ("topic", "epoch", "first", "last")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    topic: bytes
+    epoch: Epoch
+    first: int
+    last: int
+    def __init__(self, topic: _Optional[bytes] = ..., epoch: _Optional[_Union[Epoch, _Mapping]] = ..., first: _Optional[int] = ..., last: _Optional[int] = ...) -> None: ...
+
+class TreeTold(_message.Message):
+    __slots__ = ("topic", "status")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    topic: bytes
+    status: TreeStatus
+    def __init__(self, topic: _Optional[bytes] = ..., status: _Optional[_Union[TreeStatus, _Mapping]] = ...) -> None: ...
 
 class TreeStatus(_message.Message):
     __slots__ = ("last", "past", "start", "skip")
