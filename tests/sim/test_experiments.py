@@ -33,6 +33,7 @@ from overlaymq.sim.experiments.base import (
     Row,
     Series,
     Settings,
+    averaged,
     cdf,
     histogram,
 )
@@ -112,6 +113,17 @@ def test_a_value_that_is_no_number_is_null_and_not_ok() -> None:
 
 def test_each_run_has_a_seed_of_its_own() -> None:
     assert list(Settings(nodes=1, seed=5, runs=3).seeds()) == [5, 6, 7]
+
+
+def test_rows_are_averaged_over_runs() -> None:
+    same = Row(id="X-2", metric="m", published=1.0, measured=0.0)
+
+    def run(settings: Settings) -> Findings:
+        return Findings(rows=[_row(float(settings.seed)), same], events=settings.seed)
+
+    found = averaged(run)(Settings(nodes=1, seed=4, runs=3))
+    assert [row.measured for row in found.rows] == [5.0, 0.0]
+    assert found.events == 4 + 5 + 6
 
 
 def test_every_experiment_names_known_figures() -> None:

@@ -98,6 +98,32 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     runs: int = 1
 
 
+def averaged(run: Callable[[Settings], Findings]) -> Callable[[Settings], Findings]:
+    """An experiment whose rows are the means over its runs; its figures are those of the first."""
+
+    def repeated(settings: Settings) -> Findings:
+        found = [
+            run(msgspec.structs.replace(settings, seed=seed, runs=1)) for seed in settings.seeds()
+        ]
+        measured: dict[tuple[str, str], list[Row]] = {}
+        for findings in found:
+            for row in findings.rows:
+                measured.setdefault((row.id, row.metric), []).append(row)
+        return Findings(
+            rows=[
+                msgspec.structs.replace(
+                    rows[0], measured=sum(row.measured for row in rows) / len(rows)
+                )
+                for rows in measured.values()
+            ],
+            events=sum(findings.events for findings in found),
+            series=found[0].series,
+            notes=found[0].notes,
+        )
+
+    return repeated
+
+
 def figure_text(value: float | str | None) -> str:
     """A value for people: four digits, or all of those before the point."""
     if value is None:

@@ -33,6 +33,7 @@ from overlaymq.sim.experiments.base import (
     Row,
     Series,
     Settings,
+    averaged,
     cdf,
 )
 from overlaymq.sim.experiments.configs import QUIET
@@ -271,5 +272,5 @@ EXPERIMENT = Experiment(
     about="stretch of routes, and where two routes to one key meet, on three networks",
     ids=("PA-5", "PA-6", "PA-7", "P3"),
     nodes=100_000,
-    run=run,
+    run=averaged(run),
 )

@@ -24,6 +24,7 @@ from overlaymq.sim.experiments.base import (
     Row,
     Series,
     Settings,
+    averaged,
     histogram,
 )
 from overlaymq.sim.experiments.configs import QUIET
@@ -213,5 +214,5 @@ EXPERIMENT = Experiment(
     about="hops, table sizes and the cost of joining as the ring grows",
     ids=("PA-1", "PA-2", "PA-4", "P1", "P2", "P9"),
     nodes=PUBLISHED_NODES,
-    run=run,
+    run=averaged(run),
 )
