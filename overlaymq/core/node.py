@@ -10,17 +10,25 @@ User code (upcalls) is contained here: what it raises is counted and never stops
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, cast, get_args
+
+import msgspec
 
 from overlaymq.config import Flow
+from overlaymq.core import searches
 from overlaymq.core.dissemination.base import Effects, Strategy, Surroundings
 from overlaymq.core.dissemination.direct import Direct
+from overlaymq.core.dissemination.load import Load
 from overlaymq.core.dissemination.scribe import Scribe
+from overlaymq.core.dissemination.scribe.anycast import passed_on
+from overlaymq.core.measurements import Measurements
 from overlaymq.core.pastry import Pastry
 from overlaymq.core.reliability.modes import MODES, BestEffort
 from overlaymq.core.reliability.upcalls import Upcalls, contained
+from overlaymq.core.searches import Searches
 from overlaymq.core.topics import Topics, is_consistent
 from overlaymq.events import (
+    Anycast,
     CountMembers,
     Deliver,
     Dropped,
@@ -30,6 +38,7 @@ from overlaymq.events import (
     Join,
     Leave,
     Lookup,
+    Measure,
     Measured,
     Notify,
     OpenTopic,
@@ -49,6 +58,8 @@ from overlaymq.events import (
 )
 from overlaymq.ids import Id
 from overlaymq.messages import (
+    AnycastOver,
+    AnycastTaken,
     Batch,
     Handover,
     LookupReply,
@@ -63,9 +74,12 @@ from overlaymq.messages import (
     TopicOpen,
     TopicOpened,
     TopicReplica,
+    TreeAnycast,
     TreeBeat,
+    TreeDrop,
     TreeJoin,
     TreeJoined,
+    TreeJoins,
     TreeLeave,
     TreeNote,
     TreeRefresh,
@@ -87,11 +101,13 @@ ORPHANS = 1024
 """Batches that wait so at once: a guess."""
 LOOKUPS = 65_536
 """Lookups and pings waiting for an answer: a guess."""
+MAX_JOINS = 256
+"""Joins that travel as one message: a guess, some 64 KiB."""
 
-_ABOUT_TOPIC = (Register, RootQuery, TreeJoin)
+_ABOUT_TOPIC = (Register, RootQuery, TreeJoin, TreeAnycast)
 _ABOUT_TOPIC_DIRECT = (
     *(Registered, RootIs, Unregister, Skipped),
-    *(TreeJoined, TreeRefused, TreeLeave, TreeRefresh, TreeBeat, TreeNote),
+    *(TreeJoined, TreeRefused, TreeLeave, TreeRefresh, TreeBeat, TreeNote, TreeDrop),
 )
 
 
@@ -129,6 +145,9 @@ class Node:
         self._orphans: deque[tuple[Peer, Batch, float]] = deque()
         self._upcall_errors: list[str] = []
         self._waiting: dict[int, None] = {}
+        self._load = Load(config.scribe.max_children)
+        self._measurements = Measurements()
+        self._searches = Searches(me, config.scribe.anycast_timeout)
 
     # --- the one verb ---
 
@@ -141,8 +160,11 @@ class Node:
                 topic = self._topics.get(Id(input_.timer.subject))
                 return topic.mode.fired(input_.timer, now) if topic is not None else []
             return self._resolve(self._fired(input_, now), now)
-        if isinstance(input_, Received | Measured | Join | Leave):
+        if isinstance(input_, Received | Join | Leave):
             return self._resolve(self.pastry.handle(input_, now), now)
+        if isinstance(input_, Measured):
+            effects = self.pastry.handle(input_, now)
+            return self._resolve(effects + self._measured(input_, now), now)
         if isinstance(input_, PeerFailed):
             effects = self.pastry.handle(input_, now)
             return self._resolve(effects + self._failed(input_.peer, now), now)
@@ -182,6 +204,8 @@ class Node:
             return self.topics.fired(timer)
         if part == "orphans":
             return self._drop_orphans(now)
+        if part == searches.PART:
+            return self._searches.fired(timer)
         topic = self._topics.get(Id(timer.subject))
         if topic is None:
             return []
@@ -209,6 +233,8 @@ class Node:
                 return self.topics.open(request, descriptor)
             case CountMembers(descriptor):
                 return self._open(descriptor, now).count_members(now)
+            case Anycast():
+                return self._searches.start(command)
             case Lookup(request, key):
                 return self._expecting(request, Route(key, LookupRequest(request)))
             case PingPeer(request, peer):
@@ -255,18 +281,36 @@ class Node:
     ) -> tuple[Routed, Peer | None, Effects]:
         """A routed message passes through."""
         body = routed.body
+        if isinstance(body, TreeJoins):
+            if routed.source.id == self.me.id:
+                return routed, next_hop, []
+            return routed, None, self._joins_passed(body, next_hop, now)
+        passes, effects = self._offered(body, next_hop, now)
+        if passes is not None and passes is not body:
+            routed = msgspec.structs.replace(routed, body=passes)
+        return routed, None if passes is None else next_hop, effects
+
+    def _offered(self, body: Message, next_hop: Peer, now: float) -> tuple[Message | None, Effects]:
+        """What passes of a message, once its topic has seen it."""
         if not isinstance(body, _ABOUT_TOPIC):
-            return routed, next_hop, []
+            return body, []
         new = body.topic not in self._topics
         if new and not isinstance(body, TreeJoin):
-            return routed, next_hop, []
+            return body, []
         if new and self._refusal(body.descriptor, body.topic) is not None:
-            return routed, next_hop, []
-        strategy = self._open(body.descriptor, now)
-        goes_on, effects = strategy.forward(body, next_hop, now)
+            return body, []
+        passes, effects = self._open(body.descriptor, now).forward(body, next_hop, now)
         if new:
             self._forget_if_idle(body.topic)
-        return routed, next_hop if goes_on else None, effects
+        return passes, effects
+
+    def _joins_passed(self, body: TreeJoins, next_hop: Peer, now: float) -> Effects:
+        """Each is offered to its topic; those that pass are grouped again, by where they go from here."""
+        effects: Effects = []
+        for join in body.joins[:MAX_JOINS]:
+            passes, more = self._offered(join, next_hop, now)
+            effects += more if passes is None else [*more, Route(join.descriptor.key, passes)]
+        return effects
 
     def deliver(self, routed: Routed, now: float) -> Effects:
         """A routed message ends here."""
@@ -275,6 +319,8 @@ class Node:
             return [Send(routed.source, LookupReply(body.request, routed.key, routed.hops))]
         if isinstance(body, TopicOpen):
             return self.topics.asked(body, routed.source)
+        if isinstance(body, TreeJoins):
+            return self._joins_passed(body, self.me, now)
         if isinstance(body, _ABOUT_TOPIC):
             return self._about(body.descriptor, body.topic, now, body, routed.source)
         return [Notify(Dropped(f"routed {type(body).__name__}"))]
@@ -299,6 +345,14 @@ class Node:
                 return self.topics.replica(message)
             case TreeJoin():
                 return self._asked_to_take(peer, message, now)
+            case TreeAnycast():
+                if message.topic not in self._topics:  # it has left the tree; the search goes on
+                    return [passed_on(message, self.me)]
+                return self._topics[message.topic].strategy.receive(peer, message, now)
+            case AnycastTaken():
+                return self._searches.taken(peer, message)
+            case AnycastOver():
+                return self._searches.over(message)
             case Register() | RootQuery():
                 if message.topic in self._topics:
                     return self._topics[message.topic].strategy.receive(peer, message, now)
@@ -381,6 +435,7 @@ class Node:
                 self.config.delivery,
                 self.config.scribe,
                 self._upcalls.setdefault(descriptor.id, Upcalls()),
+                load=self._load,
             )
             strategy = STRATEGIES[descriptor.strategy](descriptor, around)
             mode = MODES[descriptor.reliability](descriptor.id, self.config.delivery)
@@ -404,7 +459,12 @@ class Node:
     def _resolve(self, effects: Effects, now: float) -> list[Effect]:
         done: list[Effect] = []
         queue = deque(effects)
-        while queue:
+        joins: list[Route] = []
+        while queue or joins or self._load.changed:
+            if not queue:
+                queue.extend(self._route_joins(joins, now) if joins else self._relieve(now))
+                joins = []
+                continue
             effect = queue.popleft()
             if isinstance(effect, Send):
                 if effect.peer.id == self.me.id:
@@ -412,11 +472,16 @@ class Node:
                 else:
                     done.append(effect)
             elif isinstance(effect, Route):
+                if isinstance(effect.message, TreeJoin) and not effect.randomize:
+                    joins.append(effect)
+                    continue
                 routed = self.pastry.route(effect.key, effect.message, now, effect.randomize)
                 queue.extendleft(reversed(routed))
             elif isinstance(effect, Replicate):
                 holders = self.pastry.closest(effect.key, self.config.rendezvous.replicas)
                 done += [Send(one, effect.message) for one in holders if one.id != self.me.id]
+            elif isinstance(effect, Measure):
+                done.append(self._measurements.wanted(effect))
             elif isinstance(effect, Deliver) and effect.batch.topic in self._topics:
                 done += self._topics[effect.batch.topic].mode.deliver(effect.batch, now)
             else:
@@ -424,3 +489,37 @@ class Node:
         while self._upcall_errors:
             done.append(Notify(Dropped(f"upcall raised: {self._upcall_errors.pop()}")))
         return done
+
+    def _route_joins(self, routes: list[Route], now: float) -> Effects:
+        """Joins of one step that have the same next hop travel as one (FreePastry's buildManifests)."""
+        groups: dict[Id | None, list[Route]] = {None: routes}
+        if len(routes) > 1:
+            groups = {}
+            for route in routes:
+                groups.setdefault(self.pastry.next_hop(route.key), []).append(route)
+        effects: Effects = []
+        for hop, group in groups.items():
+            if hop is None or len(group) == 1:
+                for route in group:
+                    effects += self.pastry.route(route.key, route.message, now)
+                continue
+            for start in range(0, len(group), MAX_JOINS):
+                some = group[start : start + MAX_JOINS]
+                joins = TreeJoins(tuple(cast("TreeJoin", route.message) for route in some))
+                effects += self.pastry.route(some[0].key, joins, now)
+        return effects
+
+    def _relieve(self, now: float) -> Effects:
+        """There are too many children over all topics."""
+        heaviest = self._load.heaviest()
+        topic = None if heaviest is None else self._topics.get(heaviest)
+        return [] if topic is None else topic.strategy.relieve(now)
+
+    def _measured(self, measured: Measured, now: float) -> Effects:
+        effects: Effects = []
+        for topic in self._measurements.answered(measured.peer):
+            if topic in self._topics:
+                effects += self._topics[topic].strategy.measured(
+                    measured.peer, measured.seconds, now
+                )
+        return effects

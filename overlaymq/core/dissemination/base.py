@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import msgspec
 
-from overlaymq.events import Effect, Replicate, Route
+from overlaymq.core.dissemination.load import Load
+from overlaymq.events import Effect, Measure, Replicate, Route
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -39,11 +40,12 @@ if TYPE_CHECKING:
     from overlaymq.events import Timer
     from overlaymq.messages import Batch, Descriptor, Message, Peer
 
-Effects: TypeAlias = list[Effect | Route | Replicate]
+Effects: TypeAlias = list[Effect | Route | Replicate | Measure]
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """What a strategy is given of its node, once. ``mode``: the topic's, if it takes part in the tree."""
+    """What a strategy is given of its node, once. ``mode``: the topic's, if it takes part in the tree;
+    ``load`` is shared by all topics of the node."""
 
     me: Peer
     random: Random
@@ -52,12 +54,14 @@ class Surroundings(msgspec.Struct, frozen=True):
     scribe: ScribeConfig
     upcalls: Upcalls
     mode: TreeMode | None = None
+    load: Load = msgspec.field(default_factory=Load)
 
 
 class Strategy(ABC):
     """See the module's text for the contract."""
 
     name: ClassVar[str]
+    anycasts: ClassVar[bool] = False
 
     def __init__(self, descriptor: Descriptor, around: Surroundings) -> None:
         self.descriptor = descriptor
@@ -100,9 +104,19 @@ class Strategy(ABC):
     def count_members(self, now: float) -> Effects:
         """Answer with ``Notify(Members)``, now or when the root has told."""
 
-    def forward(self, message: Message, next_hop: Peer, now: float) -> tuple[bool, Effects]:
-        """A routed message about this topic passes through; False stops it here (Pastry's forward)."""
-        return True, []
+    def forward(
+        self, message: Message, next_hop: Peer, now: float
+    ) -> tuple[Message | None, Effects]:
+        """A routed message about this topic passes through: what goes on, if anything (Pastry's forward)."""
+        return message, []
+
+    def measured(self, peer: Peer, seconds: float, now: float) -> Effects:
+        """The round trip that ``Measure`` asked for."""
+        return []
+
+    def relieve(self, now: float) -> Effects:
+        """The node has too many children (``Surroundings.load``), and most of them in this topic."""
+        return []
 
     @property
     @abstractmethod

@@ -19,6 +19,7 @@ from overlaymq.core.dissemination.base import Surroundings
 from overlaymq.core.reliability.upcalls import Upcalls, contained
 from overlaymq.events import (
     Deliver,
+    Measure,
     Notify,
     Route,
     Send,
@@ -265,11 +266,22 @@ class Bench:
                     heapq.heappush(self._timers, (due, self._count, seat.peer.id, timer))
                 case Send(peer, message):
                     self._send(seat, peer, message)
+                case Measure(_, peer):
+                    self._measure(seat, peer)
                 case Route():
                     if self.routing:
                         self._hop(seat, OnItsWay(effect, seat.peer))
                 case _:
                     raise AssertionError(f"not for a strategy: {effect}")
+        while seat.strategy is not None and (load := seat.strategy.around.load).changed:
+            load.heaviest()
+            self._perform(seat, seat.strategy.relieve(self.now))
+
+    def _measure(self, seat: Seat, peer: Peer) -> None:
+        """Nodes are as far apart as their numbers; who is dead does not answer."""
+        if peer.id in self.seats and seat.strategy is not None:
+            apart = abs(seat.peer.id - peer.id) / ids.RING
+            self._perform(seat, seat.strategy.measured(peer, apart, self.now))
 
     def _deliver(self, seat: Seat, batch: Batch) -> None:
         name = (batch.origin, batch.first)
@@ -294,12 +306,13 @@ class Bench:
         if at and (seat.strategy is not None or isinstance(message, TreeJoin)):
             next_hop = order[at // 2].peer
             new = seat.strategy is None
-            goes_on, effects = self._strategy(seat).forward(message, next_hop, self.now)
+            passes, effects = self._strategy(seat).forward(message, next_hop, self.now)
             self._perform(seat, effects)
             if new:
                 self._forget_if_idle(seat)
-            if not goes_on:
+            if passes is None:
                 return
+            what = OnItsWay(Route(what.route.key, passes, what.route.randomize), what.source)
         straight = what.route.randomize
         self._put(seat.peer.id, order[0 if straight else at // 2].peer.id, what)
 

@@ -20,6 +20,7 @@ from overlaymq.core.pastry.leases import Leases
 from overlaymq.core.pastry.liveness import Liveness
 from overlaymq.core.pastry.maintenance import Maintenance
 from overlaymq.core.pastry.repair import Repair
+from overlaymq.core.pastry.routing import Way, next_hop
 from overlaymq.core.pastry.state import Counters, State
 from overlaymq.events import Join, LeafsChanged, Leave, Measured, PeerFailed, Received, TimerFired
 from overlaymq.ids import Id
@@ -101,6 +102,11 @@ class Pastry:
         if state.leaves.covers(key) or state.whole_ring():
             return state.leaves.closest(key)
         return None
+
+    def next_hop(self, key: Id) -> Id | None:
+        """Where a message to this key would go now; None if it would stay here or has to wait."""
+        way, peer = next_hop(self.state, key)
+        return None if not self.state.active or way in (Way.DELIVER, Way.HOLD) else peer.id
 
     def owns(self, key: Id, now: float) -> bool:
         """Whether this node may answer for a key now: the closest, in the ring, and under a lease."""

@@ -25,7 +25,7 @@ from overlaymq.events import Deliver, Notify, Replicate, Route, Send, SetTimer, 
 from overlaymq.messages import TreeNote
 
 if TYPE_CHECKING:
-    from overlaymq.events import Effect, Event
+    from overlaymq.events import Effect, Event, Measure
     from overlaymq.ids import Id
     from overlaymq.messages import Batch, Descriptor, Message, Peer
 
@@ -71,7 +71,7 @@ class Tree:
         self.is_root = False
         self.member = False
         self.now = 0.0
-        self.effects: list[Effect | Route | Replicate] = []
+        self.effects: list[Effect | Route | Replicate | Measure] = []
         self._children = children
 
     @property
@@ -134,6 +134,7 @@ OnJoin = Callable[[Joining, Tree], None]
 OnFault = Callable[[Joining, Tree], None]
 OnNote = Callable[["Peer", bytes, Tree], None]
 OnTimer = Callable[[int, Tree], None]
+OnAnycast = Callable[[bytes, "Peer", Tree], bool]
 
 
 class Upcalls(msgspec.Struct):
@@ -144,6 +145,7 @@ class Upcalls(msgspec.Struct):
     on_fault: OnFault | None = None
     on_note: OnNote | None = None
     on_timer: OnTimer | None = None
+    on_anycast: OnAnycast | None = None
 
 
 def contained(upcalls: Upcalls, errors: list[str]) -> Upcalls:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from overlaymq.core.dissemination.scribe.tree import TreePlace
+from overlaymq.core.dissemination.scribe.anycast import Searching
 from overlaymq.core.reliability.seen import Seen
 from overlaymq.events import Deliver, Dropped, Lagged, Members, Notify, Route, Send, Timer
 from overlaymq.messages import (
@@ -18,7 +18,9 @@ from overlaymq.messages import (
     RootIs,
     RootQuery,
     Skipped,
+    TreeAnycast,
     TreeBeat,
+    TreeDrop,
     TreeJoin,
     TreeJoined,
     TreeLeave,
@@ -37,7 +39,7 @@ TICKS = 1e6
 never gives a number twice."""
 
 
-class Scribe(TreePlace):
+class Scribe(Searching):
     """See the package's text."""
 
     name: ClassVar[str] = "scribe"
@@ -70,7 +72,7 @@ class Scribe(TreePlace):
     def unsubscribe(self, now: float) -> Effects:
         """Stop being a member; children are still served."""
         self._subscribed = self._ready = False
-        return self._prune(now)
+        return self._prune(now) + self._no_member_now(now)
 
     # --- messages ---
 
@@ -94,6 +96,10 @@ class Scribe(TreePlace):
                 return self._beat(peer, message, now)
             case TreeNote():
                 return self._noted(peer, message, now)
+            case TreeDrop():
+                return self._dropped(peer, message, now)
+            case TreeAnycast():
+                return self._visited(message, now)
             case RootQuery():
                 return self._asked_root(peer, message)
             case RootIs():
@@ -104,20 +110,28 @@ class Scribe(TreePlace):
                 return self._skipped(peer, message)
         return []
 
-    def forward(self, message: Message, next_hop: Peer, now: float) -> tuple[bool, Effects]:
+    def forward(
+        self, message: Message, next_hop: Peer, now: float
+    ) -> tuple[Message | None, Effects]:
         """A join that passes ends here, unless it is this node's own or would make a loop."""
+        if isinstance(message, TreeAnycast) and self._wanted:
+            return None, self._visited(message, now)
         if not isinstance(message, TreeJoin):
-            return True, []
-        taken = self._take(message, now)
-        return (True, []) if taken is None else (False, taken)
+            return message, []
+        if self._stays_out():
+            return msgspec.structs.replace(message, via=self.around.me), []
+        taken = self._admit(message, now)
+        return (message, []) if taken is None else (None, taken)
 
     def deliver(self, message: Message, source: Peer, now: float) -> Effects:
         """At the root."""
         if isinstance(message, RootQuery):
             return [Send(source, self._root_is(self.around.me))]
+        if isinstance(message, TreeAnycast):
+            return self._visited(message, now)
         if not isinstance(message, TreeJoin) or message.child.id == self.around.me.id:
             return []
-        taken = self._take(message, now)
+        taken = self._admit(message, now)
         if taken is not None:
             return taken
         return [Notify(Dropped("too many children")), self._refuse(message.child, False)]
@@ -161,7 +175,9 @@ class Scribe(TreePlace):
             case "topic.size":
                 self._will_tell = False
                 return self._tell_size(now)
-        return []
+            case "topic.collapse":
+                return self._collapse(now)
+        return self._move_timer(timer, now)
 
     @property
     def idle(self) -> bool:
