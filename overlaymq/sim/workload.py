@@ -60,7 +60,7 @@ SETTLE_SECONDS = 120.0
 SEEDS_GIVEN = 3
 STORM_RATE = 100.0
 """Messages a second and node, over a tick, that no repair explains: a guess, ten times what churn makes."""
-STORM_MESSAGES = 5_000_000
+STORM_MESSAGES = 2_000_000
 MEAN_LINK = 21.0
 """Length of a link of the small transit-stub network, in its units (measured over 5 seeds: 20 to 22)."""
 BACKLOG_SECONDS = 120.0
@@ -364,6 +364,9 @@ class Trial:
 
     def delivered(self, node: WatchedNode, request: int, routed: Routed) -> None:
         """A lookup has ended at a node."""
+        if node.pastry.active:
+            # It may have become so by the very input that it is still busy with.
+            self.census.enter(node)
         ends = self.ends.setdefault(request, [])
         if ends:
             self.count("redelivered")

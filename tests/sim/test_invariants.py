@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
+from overlaymq.core.pastry.forwarding import Forwarding
+from overlaymq.core.pastry.join import Joining, Phase
 from overlaymq.events import PeerDead, Received
 from overlaymq.ids import RING, Id
 from overlaymq.messages import Departing, LookupRequest, Peer, Routed
@@ -28,6 +30,8 @@ from overlaymq.sim.workload import Trial
 
 if TYPE_CHECKING:
     from overlaymq.core.pastry import Pastry
+    from overlaymq.messages import JoinReply
+    from overlaymq.sim.outcome import Result
     from overlaymq.sim.watched import WatchedNode
 
 ALL = tuple(INVARIANTS)
@@ -249,6 +253,14 @@ def test_delivered_at_closest_finds_a_delivery_elsewhere(built: Trial) -> None:
     assert built.counts["inconsistent"] == 1
 
 
+def test_a_node_may_deliver_in_the_moment_it_becomes_active(built: Trial) -> None:
+    low, _ = neighbours(built)
+    built.census.depart(low)
+    built.keys[0] = low.pastry.me.id
+    built.delivered(low, 0, Routed(low.pastry.me.id, low.pastry.me, 1, 1, LookupRequest(0)))
+    assert not found(built, "delivered-at-closest")
+
+
 def test_delivered_at_closest_finds_a_second_delivery(built: Trial) -> None:
     low, _ = neighbours(built)
     built.keys[0] = low.pastry.me.id
@@ -357,6 +369,44 @@ def test_a_parted_ring_has_one_root_on_each_side() -> None:
     assert result.kind == "c"
     assert result.violations == []
     assert trial.healed_at - trial.parted_at > 60
+
+
+# --- broken cores ----------------------------------------------------------------------------------
+
+
+def rough() -> Plan:
+    joins = [Action(at=1.0 + i / 4, do="join", node=24 + i) for i in range(12)]
+    crashes = [Action(at=1.1 + i, do="crash", node=i) for i in range(4)]
+    actions = tuple(sorted([*joins, *crashes], key=lambda action: action.at))
+    return plan(seconds=20.0, quiet=30.0, loss=0.05, actions=actions, lookups_per_second=20.0)
+
+
+def broken_by(result: Result) -> set[str]:
+    return {finding.invariant for finding in result.violations}
+
+
+def test_a_sound_core_is_found_sound() -> None:
+    assert broken_by(Trial(rough()).run()) == set()
+
+
+def test_a_joiner_that_waits_for_no_confirmation_is_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    patient = Joining.reply
+
+    def eager(self: Joining, peer: Peer, reply: JoinReply) -> None:
+        patient(self, peer, reply)
+        if self.phase is Phase.CONFIRMING:
+            self._state.add_leaf(peer)
+            self._activate()
+
+    monkeypatch.setattr(Joining, "reply", eager)
+    assert "one-claim" in broken_by(Trial(rough()).run())
+
+
+def test_a_core_that_loses_what_it_holds_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Forwarding, "_hold", lambda *_: None)
+    assert "no-silent-loss" in broken_by(Trial(rough()).run())
 
 
 # --- false deaths and hits -------------------------------------------------------------------------
