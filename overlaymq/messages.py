@@ -331,14 +331,14 @@ class RootState(msgspec.Struct, frozen=True, gc=False):
 
 class BatchSequenced(msgspec.Struct, frozen=True, gc=False):
     """ordered: the root has given a batch its place; its publisher needs not send it again. Sent straight to
-    whom the batch came from, and routed to its origin if that is another one."""
+    whom the batch came from, and routed to its origin if that is another one. No place: it is forgotten."""
 
     topic: Id
     origin: Id
     epoch: int
     first: int
     chunk: int
-    place: Place
+    place: Place | None = None
 
 
 class TreeNeed(msgspec.Struct, frozen=True, gc=False):
@@ -381,6 +381,7 @@ class TreeJoin(msgspec.Struct, frozen=True, gc=False):
     expects: Place | None = None
     via: Peer | None = None
     credentials: bytes = b""
+    serial: int = 0
 
 
 class TreeJoins(msgspec.Struct, frozen=True, gc=False):
@@ -391,12 +392,14 @@ class TreeJoins(msgspec.Struct, frozen=True, gc=False):
 
 class TreeJoined(msgspec.Struct, frozen=True, gc=False):
     """scribe: you are my child. ``path`` leads from the top of the tree to me; ``rooted``: its top is the
-    root. Sent again when the path changes. ``status``: of an ordered topic."""
+    root. ``serial`` is that of the join; 0 when it is sent again because the path has changed. ``status``: of
+    an ordered topic."""
 
     topic: Id
     path: tuple[Id, ...]
     rooted: bool
     status: TreeStatus | None = None
+    serial: int = 0
 
 
 class TreeRefused(msgspec.Struct, frozen=True, gc=False):
@@ -408,9 +411,10 @@ class TreeRefused(msgspec.Struct, frozen=True, gc=False):
 
 
 class TreeLeave(msgspec.Struct, frozen=True, gc=False):
-    """scribe: I am not your child."""
+    """scribe: I am not your child, by none of my joins up to ``serial``."""
 
     topic: Id
+    serial: int = 0
 
 
 class TreeRefresh(msgspec.Struct, frozen=True, gc=False):

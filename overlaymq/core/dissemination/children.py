@@ -9,11 +9,21 @@ if TYPE_CHECKING:
 
 
 class Child:
-    """An entry of the children table; ``members`` counts the subtree's."""
+    """An entry of the children table; ``members`` counts the subtree's, ``serial`` is the child's number of
+    the join that brought it, ``credentials`` are what it showed."""
 
-    __slots__ = ("expires", "members", "peer")
+    __slots__ = ("credentials", "expires", "members", "peer", "serial")
 
-    def __init__(self, peer: Peer, expires: float, members: int = 1) -> None:
+    def __init__(
+        self,
+        peer: Peer,
+        expires: float,
+        members: int = 1,
+        serial: int = 0,
+        credentials: bytes = b"",
+    ) -> None:
         self.peer = peer
         self.expires = expires
         self.members = members
+        self.serial = serial
+        self.credentials = credentials

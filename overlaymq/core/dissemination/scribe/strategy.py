@@ -14,19 +14,24 @@ from overlaymq.core.reliability.seen import Seen
 from overlaymq.events import Deliver, Dropped, Lagged, Members, Notify, Route, Send, Timer
 from overlaymq.messages import (
     Batch,
+    BatchSequenced,
     Handover,
     RootIs,
     RootQuery,
+    RootState,
     Skipped,
     TreeAnycast,
     TreeBeat,
     TreeDrop,
+    TreeGone,
     TreeJoin,
     TreeJoined,
     TreeLeave,
+    TreeNeed,
     TreeNote,
     TreeRefresh,
     TreeRefused,
+    TreeTold,
 )
 
 if TYPE_CHECKING:
@@ -89,19 +94,26 @@ class Scribe(Searching):
             case TreeRefused():
                 return self._refused(peer, message, now)
             case TreeLeave():
-                return self._lost_child(peer.id, now)
+                return self._left(peer, message, now)
             case TreeRefresh():
                 return self._refreshed(peer, message, now)
             case TreeBeat():
                 return self._beat(peer, message, now)
             case TreeNote():
                 return self._noted(peer, message, now)
+            case TreeNeed() | TreeGone() | TreeTold() if self.around.mode is not None:
+                self.around.mode.on_note(peer, message, self._mode_sees(now))
+                return self._mode_done(now)
+            case RootState() if self.around.mode is not None:
+                self.around.mode.inherit(message, self._mode_sees(now))
+            case BatchSequenced():
+                return self._acknowledged(message) + self._flush(now)
             case TreeDrop():
                 return self._dropped(peer, message, now)
             case TreeAnycast():
                 return self._visited(message, now)
             case RootQuery():
-                return self._asked_root(peer, message)
+                return self._asked_root(peer, message, now)
             case RootIs():
                 return self._told_root(message, now)
             case Handover():
@@ -126,7 +138,7 @@ class Scribe(Searching):
     def deliver(self, message: Message, source: Peer, now: float) -> Effects:
         """At the root."""
         if isinstance(message, RootQuery):
-            return [Send(source, self._root_is(self.around.me))]
+            return [Send(source, self._root_is(self.around.me)), *self._expect_publication(now)]
         if isinstance(message, TreeAnycast):
             return self._visited(message, now)
         if not isinstance(message, TreeJoin) or message.child.id == self.around.me.id:
@@ -140,19 +152,25 @@ class Scribe(Searching):
         """Become the root, hand over, or remember who it is."""
         if root is None or root == self._root:
             return []
-        was_root, self._root = self._is_root, root
-        effects: Effects = []
+        return self._follow(root, now) + self._flush(now)
+
+    def _follow(self, root: Peer, now: float) -> Effects:
+        reigned, self._root = self._acts_as_root, root
+        self._heir = False
         if self._is_root:
-            effects += self._become_root(now)
-        elif was_root:
-            effects += self._hand_over(root, now)
-        return effects + self._flush(now)
+            return self._become_root(now)
+        return self._hand_over(root, now) if reigned else []
 
     def failed(self, peer: Peer, now: float) -> Effects:
         """A child is gone, or the parent: join anew."""
         if self._root is not None and self._root.id == peer.id:
             self._root = None
         effects = self._lost_child(peer.id, now)
+        if self.around.mode is not None:
+            self.around.mode.on_failed(peer, self._mode_sees(now))
+            effects += self._mode_done(now)
+            if self._root is None:
+                effects += self._ask_again()
         if self._parent is not None and self._parent.id == peer.id:
             effects += self._lost_parent(now)
         return effects
@@ -162,6 +180,8 @@ class Scribe(Searching):
         match timer.part:
             case "topic.root":
                 return self._ask_again() if timer.round == self._asking else []
+            case "topic.outbox":
+                return self._outbox_due(now)
             case "topic.join" if timer.round == self._round and self._joining:
                 self._joining = False
                 return self._join(now)
@@ -171,7 +191,7 @@ class Scribe(Searching):
                 return self._timed(timer.round, now)
             case "topic.mode" if self.around.mode is not None:
                 self.around.mode.on_timer(timer.round, self._mode_sees(now))
-                return self._mode_asked() + self._flush(now)
+                return self._mode_done(now)
             case "topic.size":
                 self._will_tell = False
                 return self._tell_size(now)
@@ -182,16 +202,17 @@ class Scribe(Searching):
     @property
     def idle(self) -> bool:
         """No part in the tree, and nothing waits."""
-        return not (
-            self._wanted or self._waiting or self._joining or self._heir or self._parent is not None
-        )
+        mode = self.around.mode
+        keeps = mode is not None and self._acts_as_root and mode.holds
+        waits = self._waiting or len(self._outbox) or self._joining or self._heir
+        return not (self._wanted or waits or keeps or self._parent is not None)
 
     # --- the root ---
 
     def _become_root(self, now: float) -> Effects:
         effects: Effects = []
         if self._parent is not None:
-            effects.append(Send(self._parent, TreeLeave(self.descriptor.id)))
+            effects.append(Send(self._parent, self._leave()))
             self._parent = None
         self._joining = self._heir = False
         return [
@@ -204,7 +225,7 @@ class Scribe(Searching):
     def _begin_epoch(self, now: float) -> Effects:
         if self.around.mode is not None:
             self.around.mode.on_root(self._mode_sees(now))
-            return self._mode_asked() + self._start_ticking()
+            return self._mode_done(now) + self._start_ticking()
         if not self._sequence:
             self._epoch += 1
             self._sequence = int(now * TICKS) + 1
@@ -213,26 +234,39 @@ class Scribe(Searching):
     def _hand_over(self, root: Peer, now: float) -> Effects:
         self._sequence = 0
         self._rooted = False
-        heritage = Handover(self.descriptor, (), self._epoch)
-        effects: Effects = [Send(root, heritage)]
-        if self.around.mode is not None:
-            self.around.mode.on_unrooted(self._mode_sees(now))
+        mode = self.around.mode
+        state = None if mode is None else mode.state(self.descriptor)
+        effects: Effects = [Send(root, Handover(self.descriptor, (), self._epoch, state))]
+        if mode is not None:
+            mode.on_unrooted(self._mode_sees(now))
             effects += self._mode_asked()
         return effects + self._join(now, root=root)
 
     def _inherit(self, heritage: Handover, now: float) -> Effects:
         """The old root has stopped; until this node knows better, it acts as the root."""
         self._epoch = max(self._epoch, heritage.epoch)
-        if self._is_root:
-            return []
+        effects: Effects = []
         if self._root is None:
             self._heir = True
-            return self._begin_epoch(now) + self._flush(now)
-        return self._flush(now)
-
-    def _asked_root(self, peer: Peer, query: RootQuery) -> Effects:
+        if self.around.mode is not None and heritage.state is not None:
+            self.around.mode.inherit(heritage.state, self._mode_sees(now), last_word=True)
+            effects = self._mode_done(now)
         if self._is_root:
-            return [Send(peer, self._root_is(self.around.me))]
+            return effects
+        if self._heir:
+            effects += self._begin_epoch(now)
+        return effects + self._flush(now)
+
+    def _expect_publication(self, now: float) -> Effects:
+        """Whoever asks for the root of an ordered topic will publish: do not forget the topic at once."""
+        if self.around.mode is None:
+            return []
+        self.around.mode.expect_publication(now)
+        return self._start_ticking()
+
+    def _asked_root(self, peer: Peer, query: RootQuery, now: float) -> Effects:
+        if self._is_root:
+            return [Send(peer, self._root_is(self.around.me)), *self._expect_publication(now)]
         onward: Effects = [Route(self.descriptor.key, query)]
         if self._root is not None:
             onward.append(Send(peer, self._root_is(self._root)))
@@ -241,11 +275,12 @@ class Scribe(Searching):
     def _told_root(self, told: RootIs, now: float) -> Effects:
         effects: Effects = [Notify(Members(told.topic, told.members))]
         if not self._is_root:
-            self._root = told.root
+            effects += self._follow(told.root, now)
         return effects + self._flush(now)
 
     def _to_root(self, batch: Batch, now: float) -> Effects:
-        if self._root is None and self._heir:
+        mode = self.around.mode
+        if self._root is None and self._heir and (mode is None or mode.sequencing):
             return self._spread(batch, now)
         return super()._to_root(batch, now)
 
@@ -262,6 +297,8 @@ class Scribe(Searching):
             self._number(passed) if mode is None else mode.on_forward(passed, self._mode_sees(now))
         )
         delivered = self._mode_asked()
+        if mode is not None:
+            delivered += self._acknowledge(batch, mode.place(batch))
         if numbered is None:
             return [*effects, *delivered, *self._sent(batch, 0)]
         sends = self._pass_on(numbered, now)
@@ -289,7 +326,9 @@ class Scribe(Searching):
 
     def _receive_batch(self, peer: Peer, batch: Batch, now: float) -> Effects:
         if not batch.root_sequence:
+            self._sender = peer
             effects = self._to_root(batch, now)
+            self._sender = None
             if self._root is not None and not self._is_root:
                 effects.append(Send(peer, self._root_is(self._root)))
             return effects

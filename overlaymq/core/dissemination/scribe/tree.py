@@ -11,7 +11,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from overlaymq.core.dissemination.children import Child
-from overlaymq.core.dissemination.rooted import Rooted
+from overlaymq.core.dissemination.rooted import Rooted, next_hop
 from overlaymq.core.reliability.history import History
 from overlaymq.core.reliability.upcalls import ModeTree
 from overlaymq.events import Notify, ParentLost, Ready, Repaired, Route, Send, SetTimer, Timer
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from overlaymq.core.dissemination.base import Effects, Surroundings
     from overlaymq.ids import Id
-    from overlaymq.messages import Descriptor, Peer, TreeStatus
+    from overlaymq.messages import Batch, Descriptor, Peer, TreeStatus
 
 MAX_DEPTH = 128
 """A path longer than this is a loop, or a lie: routes of 100,000 nodes have five hops."""
@@ -41,6 +41,8 @@ class TreePlace(Rooted):
         self._repairing = False
         self._ready = False
         self._round = 0
+        self._settled = 0
+        """Answers to joins up to this one come too late: another has been answered, or the parent left."""
         self._last = 0
         self._note = b""
         self._history = History(around.delivery.history, around.delivery.history_bytes)
@@ -74,7 +76,9 @@ class TreePlace(Rooted):
 
     @property
     def _wanted(self) -> bool:
-        return self._subscribed or bool(self._children)
+        if self._subscribed or self._children:
+            return True
+        return self.around.mode is not None and self.around.mode.lingers
 
     @abstractmethod
     def _become_root(self, now: float) -> Effects:
@@ -96,12 +100,32 @@ class TreePlace(Rooted):
         asked, self._mode_tree.effects = self._mode_tree.effects, []
         return asked
 
+    def _mode_done(self, now: float) -> Effects:
+        """What the mode asked for, and what it may have made possible: it may sequence now."""
+        effects = self._mode_asked()
+        again, self._mode_tree.again = self._mode_tree.again, []
+        for batch in again:
+            effects += self._publish_again(batch, now)
+        mode = self.around.mode
+        if mode is not None and mode.sequencing and (self._waiting or len(self._outbox)):
+            effects += self._flush(now)
+        return effects
+
+    def _publish_again(self, batch: Batch, now: float) -> Effects:
+        mode = self.around.mode
+        if self._acts_as_root and mode is not None and mode.sequencing:
+            return self._spread(batch, now)
+        effects = self._post(batch, now)
+        if self._root is None or self._is_root:
+            return effects + self._ask_again()
+        return [*effects, Send(self._root, next_hop(batch))]
+
     def _told_status(self, peer: Peer, status: TreeStatus | None, now: float) -> Effects:
         mode = self.around.mode
         if mode is None or status is None:
             return []
         mode.on_status(peer, status, self._mode_sees(now))
-        return self._mode_asked()
+        return self._mode_done(now)
 
     # --- joining and leaving ---
 
@@ -111,7 +135,6 @@ class TreePlace(Rooted):
         if self._joining or self._parent is not None or not self._wanted:
             return []
         self._joining = True
-        self._round += 1
         join, key = self._request(), self.descriptor.key
         wait = SetTimer(
             Timer("topic.join", self.descriptor.id, self._round),
@@ -120,6 +143,7 @@ class TreePlace(Rooted):
         return [Send(root, join) if root else Route(key, join, randomize), wait]
 
     def _request(self) -> TreeJoin:
+        self._round += 1
         self._joined_size = self._member_count()
         mode = self.around.mode
         return TreeJoin(
@@ -130,24 +154,30 @@ class TreePlace(Rooted):
             last=self._last,
             note=self._note,
             expects=None if mode is None else mode.expects(),
+            serial=self._round,
         )
 
     def _joined(self, peer: Peer, joined: TreeJoined, now: float) -> Effects:
         if self._is_root or not self._wanted:
             self._joining = False
-            return [Send(peer, TreeLeave(self.descriptor.id))]
+            return [Send(peer, self._leave())]
+        if joined.serial <= self._settled and (self._parent is None or self._parent.id != peer.id):
+            return self._disown(peer)
+        if joined.serial:
+            self._settled = self._round
         if self.around.me.id in joined.path or len(joined.path) > MAX_DEPTH:
             return self._looped(peer, now)
         effects: Effects = []
         former, self._parent = self._parent, peer
         if former is not None and former.id != peer.id:
-            effects.append(Send(former, TreeLeave(self.descriptor.id)))
+            effects.append(Send(former, self._leave()))
         if former is None or former.id != peer.id:
             self._told_size, self._told_at = self._joined_size, now
             self._refreshed_at = now
         self._joining, self._last, self._note, self._parent_heard = False, 0, b"", now
         if self.around.mode is not None and former != peer:
             self.around.mode.on_parent(self._mode_sees(now))
+            effects += self._mode_asked()
         effects += self._told_status(peer, joined.status, now)
         effects += self._set_path(joined.path, joined.rooted)
         return effects + self._start_ticking() + self._announce_ready() + self._tell_size(now)
@@ -165,7 +195,8 @@ class TreePlace(Rooted):
     def _news(self, join: TreeJoin | None = None) -> TreeJoined:
         mode = self.around.mode
         status = None if mode is None else mode.status(join)
-        return TreeJoined(self.descriptor.id, self.path, self._rooted, status)
+        serial = 0 if join is None else join.serial
+        return TreeJoined(self.descriptor.id, self.path, self._rooted, status, serial)
 
     def _announce_ready(self) -> Effects:
         topic = self.descriptor.id
@@ -184,7 +215,7 @@ class TreePlace(Rooted):
 
     def _looped(self, peer: Peer, now: float) -> Effects:
         self._joining = False
-        effects: Effects = [Send(peer, TreeLeave(self.descriptor.id))]
+        effects: Effects = [Send(peer, self._leave())]
         if self._parent is not None and self._parent.id != peer.id:
             return effects
         self._parent, self._rooted = None, False
@@ -202,6 +233,7 @@ class TreePlace(Rooted):
 
     def _lost_parent(self, now: float, randomize: bool = False) -> Effects:
         lost, self._parent = self._parent, None
+        self._settled = self._round
         self._path, self._rooted, self._joining = (), False, False
         if lost is None or not self._wanted:
             return []
@@ -218,8 +250,12 @@ class TreePlace(Rooted):
         if self._wanted or self._parent is None:
             return self._tell_size(now)
         parent, self._parent = self._parent, None
+        self._settled = self._round
         self._path, self._rooted = (), False
-        return [Send(parent, TreeLeave(self.descriptor.id))]
+        return [Send(parent, self._leave())]
+
+    def _leave(self) -> TreeLeave:
+        return TreeLeave(self.descriptor.id, self._round)
 
     # --- children ---
 
@@ -232,20 +268,28 @@ class TreePlace(Rooted):
         if known is None and len(self._children) >= self.around.rendezvous.max_members:
             return None
         expires = now + self.around.rendezvous.expire_after
-        self._children[child.id] = Child(child, expires, join.members)
+        self._children[child.id] = Child(
+            child, expires, join.members, join.serial, join.credentials
+        )
         effects: Effects = [Send(child, self._news(join))]
         if known is None:
             effects += self._told_joined(child, join.note, now)
         if self.around.mode is not None:
             self._last = max(self._last, join.last)  # whoever knows nothing asks for both
             self.around.mode.on_join(join, self._mode_sees(now))
-            effects += self._mode_asked()
+            effects += self._mode_done(now)
         elif known is None:
             effects += [Send(child, batch) for batch in self._history.last(join.last)]
         return effects + self._start_ticking() + self._join(now) + self._tell_size(now)
 
     def _refuse(self, child: Peer, looped: bool) -> Send:
         return Send(child, TreeRefused(self.descriptor.id, looped))
+
+    def _left(self, peer: Peer, leave: TreeLeave, now: float) -> Effects:
+        """A join by a route may overtake the word that went before it straight to this node."""
+        child = self._children.get(peer.id)
+        gone = child is not None and child.serial <= leave.serial
+        return self._lost_child(peer.id, now) if gone else []
 
     def _lost_child(self, id_: Id, now: float) -> Effects:
         return [] if self._children.pop(id_, None) is None else self._prune(now)
@@ -294,18 +338,20 @@ class TreePlace(Rooted):
         mode = self.around.mode
         if mode is not None:
             mode.on_tick(self._mode_sees(now))
-            effects += self._mode_asked()
+            effects += self._mode_done(now)
+            if not self._wanted and self._parent is not None:
+                effects += self._prune(now)
         if now - self._spread_at >= config.heartbeat_every:
             beat = TreeBeat(topic, None if mode is None else mode.status())
             effects += [Send(child.peer, beat) for child in self._children.values()]
         if self._parent is not None:
             if now - self._parent_heard >= config.suspect_after:
-                effects.append(Send(self._parent, TreeLeave(topic)))
+                effects.append(Send(self._parent, self._leave()))
                 effects += self._lost_parent(now)
             elif now - self._refreshed_at >= self.around.rendezvous.refresh_every:
                 self._refreshed_at = now
                 effects.append(Send(self._parent, TreeRefresh(topic, self._member_count())))
-        keeps = mode is not None and mode.holds
+        keeps = mode is not None and self._acts_as_root and mode.holds
         if self._parent is None and not self._children and not keeps:
             return effects
         return effects + self._start_ticking()
@@ -320,4 +366,4 @@ class TreePlace(Rooted):
         """Somebody takes this node for a child. While a join is under way, it may well become one."""
         if self._joining or peer.id in self._children:
             return []
-        return [Send(peer, TreeLeave(self.descriptor.id))]
+        return [Send(peer, self._leave())]

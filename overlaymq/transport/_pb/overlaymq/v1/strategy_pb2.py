@@ -26,7 +26,7 @@ from overlaymq.transport._pb.overlaymq.v1 import pastry_pb2 as overlaymq_dot_v1_
 from overlaymq.transport._pb.overlaymq.v1 import topics_pb2 as overlaymq_dot_v1_dot_topics__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1boverlaymq/v1/strategy.proto\x12\x0coverlaymq.v1\x1a\x19overlaymq/v1/pastry.proto\x1a\x19overlaymq/v1/topics.proto\"\x87\x01\n\x08Register\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\"\n\x06member\x18\x02 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12,\n\ndescriptor\x18\x03 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12\x0c\n\x04last\x18\x04 \x01(\x04\x12\x0c\n\x04note\x18\x05 \x01(\x0c\",\n\nRegistered\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0f\n\x07members\x18\x02 \x01(\x04\"\x1b\n\nUnregister\x12\r\n\x05topic\x18\x01 \x01(\x0c\"H\n\tRootQuery\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12,\n\ndescriptor\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\"J\n\x06RootIs\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12 \n\x04root\x18\x02 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12\x0f\n\x07members\x18\x03 \x01(\x04\"\x94\x01\n\x08Handover\x12,\n\ndescriptor\x18\x01 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12#\n\x07members\x18\x02 \x03(\x0b\x32\x12.overlaymq.v1.Peer\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12&\n\x05state\x18\x04 \x01(\x0b\x32\x17.overlaymq.v1.RootState\"\xf3\x01\n\x08TreeJoin\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12!\n\x05\x63hild\x18\x02 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12,\n\ndescriptor\x18\x03 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12\x0f\n\x07members\x18\x04 \x01(\x04\x12\x0c\n\x04last\x18\x05 \x01(\x04\x12\x0c\n\x04note\x18\x06 \x01(\x0c\x12$\n\x07\x65xpects\x18\x07 \x01(\x0b\x32\x13.overlaymq.v1.Place\x12\x1f\n\x03via\x18\x08 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12\x13\n\x0b\x63redentials\x18\t \x01(\x0c\"2\n\tTreeJoins\x12%\n\x05joins\x18\x01 \x03(\x0b\x32\x16.overlaymq.v1.TreeJoin\"c\n\nTreeJoined\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0c\n\x04path\x18\x02 \x03(\x0c\x12\x0e\n\x06rooted\x18\x03 \x01(\x08\x12(\n\x06status\x18\x04 \x01(\x0b\x32\x18.overlaymq.v1.TreeStatus\",\n\x0bTreeRefused\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0e\n\x06looped\x18\x02 \x01(\x08\"\x1a\n\tTreeLeave\x12\r\n\x05topic\x18\x01 \x01(\x0c\"-\n\x0bTreeRefresh\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0f\n\x07members\x18\x02 \x01(\x04\"C\n\x08TreeBeat\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12(\n\x06status\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.TreeStatus\"\'\n\x08TreeNote\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0c\n\x04note\x18\x02 \x01(\x0c\"&\n\x05\x45poch\x12\x0f\n\x07\x63ounter\x18\x01 \x01(\x04\x12\x0c\n\x04root\x18\x02 \x01(\x0c\"=\n\x05Place\x12\"\n\x05\x65poch\x18\x01 \x01(\x0b\x32\x13.overlaymq.v1.Epoch\x12\x10\n\x08sequence\x18\x02 \x01(\x04\"A\n\x03Run\x12\x0e\n\x06origin\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\r\n\x05\x66irst\x18\x03 \x01(\x04\x12\x0c\n\x04last\x18\x04 \x01(\x04\"\x86\x01\n\tRootState\x12,\n\ndescriptor\x18\x01 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12(\n\x06status\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.TreeStatus\x12!\n\x06window\x18\x03 \x03(\x0b\x32\x11.overlaymq.v1.Run\"\x80\x01\n\x0e\x42\x61tchSequenced\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0e\n\x06origin\x18\x02 \x01(\x0c\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\r\n\x05\x66irst\x18\x04 \x01(\x04\x12\r\n\x05\x63hunk\x18\x05 \x01(\x04\x12\"\n\x05place\x18\x06 \x01(\x0b\x32\x13.overlaymq.v1.Place\"Z\n\x08TreeNeed\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\"\n\x05\x65poch\x18\x02 \x01(\x0b\x32\x13.overlaymq.v1.Epoch\x12\r\n\x05\x66irst\x18\x03 \x01(\x04\x12\x0c\n\x04last\x18\x04 \x01(\x04\"Z\n\x08TreeGone\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\"\n\x05\x65poch\x18\x02 \x01(\x0b\x32\x13.overlaymq.v1.Epoch\x12\r\n\x05\x66irst\x18\x03 \x01(\x04\x12\x0c\n\x04last\x18\x04 \x01(\x04\"C\n\x08TreeTold\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12(\n\x06status\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.TreeStatus\"o\n\nTreeStatus\x12!\n\x04last\x18\x01 \x01(\x0b\x32\x13.overlaymq.v1.Place\x12!\n\x04past\x18\x02 \x03(\x0b\x32\x13.overlaymq.v1.Place\x12\r\n\x05start\x18\x03 \x01(\x04\x12\x0c\n\x04skip\x18\x04 \x01(\x04\"<\n\x07Sibling\x12 \n\x04peer\x18\x01 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12\x0f\n\x07seconds\x18\x02 \x01(\x01\"B\n\x08TreeDrop\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\'\n\x08siblings\x18\x02 \x03(\x0b\x32\x15.overlaymq.v1.Sibling\"\xf6\x01\n\x0bTreeAnycast\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12,\n\ndescriptor\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12\"\n\x06origin\x18\x03 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12\x0f\n\x07request\x18\x04 \x01(\x04\x12\x0f\n\x07payload\x18\x05 \x01(\x0c\x12\x0e\n\x06wanted\x18\x06 \x01(\x04\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x07 \x01(\x04\x12\x0f\n\x07visited\x18\x08 \x03(\x0c\x12$\n\x08to_visit\x18\t \x03(\x0b\x32\x12.overlaymq.v1.Peer\x12\x0b\n\x03\x63ut\x18\n \x01(\x08\"\x1f\n\x0c\x41nycastTaken\x12\x0f\n\x07request\x18\x01 \x01(\x04\"=\n\x0b\x41nycastOver\x12\x0f\n\x07request\x18\x01 \x01(\x04\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x04\x12\x0b\n\x03\x63ut\x18\x03 \x01(\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1boverlaymq/v1/strategy.proto\x12\x0coverlaymq.v1\x1a\x19overlaymq/v1/pastry.proto\x1a\x19overlaymq/v1/topics.proto\"\x87\x01\n\x08Register\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\"\n\x06member\x18\x02 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12,\n\ndescriptor\x18\x03 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12\x0c\n\x04last\x18\x04 \x01(\x04\x12\x0c\n\x04note\x18\x05 \x01(\x0c\",\n\nRegistered\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0f\n\x07members\x18\x02 \x01(\x04\"\x1b\n\nUnregister\x12\r\n\x05topic\x18\x01 \x01(\x0c\"H\n\tRootQuery\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12,\n\ndescriptor\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\"J\n\x06RootIs\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12 \n\x04root\x18\x02 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12\x0f\n\x07members\x18\x03 \x01(\x04\"\x94\x01\n\x08Handover\x12,\n\ndescriptor\x18\x01 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12#\n\x07members\x18\x02 \x03(\x0b\x32\x12.overlaymq.v1.Peer\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12&\n\x05state\x18\x04 \x01(\x0b\x32\x17.overlaymq.v1.RootState\"\x83\x02\n\x08TreeJoin\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12!\n\x05\x63hild\x18\x02 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12,\n\ndescriptor\x18\x03 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12\x0f\n\x07members\x18\x04 \x01(\x04\x12\x0c\n\x04last\x18\x05 \x01(\x04\x12\x0c\n\x04note\x18\x06 \x01(\x0c\x12$\n\x07\x65xpects\x18\x07 \x01(\x0b\x32\x13.overlaymq.v1.Place\x12\x1f\n\x03via\x18\x08 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12\x13\n\x0b\x63redentials\x18\t \x01(\x0c\x12\x0e\n\x06serial\x18\n \x01(\x04\"2\n\tTreeJoins\x12%\n\x05joins\x18\x01 \x03(\x0b\x32\x16.overlaymq.v1.TreeJoin\"s\n\nTreeJoined\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0c\n\x04path\x18\x02 \x03(\x0c\x12\x0e\n\x06rooted\x18\x03 \x01(\x08\x12(\n\x06status\x18\x04 \x01(\x0b\x32\x18.overlaymq.v1.TreeStatus\x12\x0e\n\x06serial\x18\x05 \x01(\x04\",\n\x0bTreeRefused\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0e\n\x06looped\x18\x02 \x01(\x08\"*\n\tTreeLeave\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0e\n\x06serial\x18\x02 \x01(\x04\"-\n\x0bTreeRefresh\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0f\n\x07members\x18\x02 \x01(\x04\"C\n\x08TreeBeat\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12(\n\x06status\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.TreeStatus\"\'\n\x08TreeNote\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0c\n\x04note\x18\x02 \x01(\x0c\"&\n\x05\x45poch\x12\x0f\n\x07\x63ounter\x18\x01 \x01(\x04\x12\x0c\n\x04root\x18\x02 \x01(\x0c\"=\n\x05Place\x12\"\n\x05\x65poch\x18\x01 \x01(\x0b\x32\x13.overlaymq.v1.Epoch\x12\x10\n\x08sequence\x18\x02 \x01(\x04\"A\n\x03Run\x12\x0e\n\x06origin\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\r\n\x05\x66irst\x18\x03 \x01(\x04\x12\x0c\n\x04last\x18\x04 \x01(\x04\"\x86\x01\n\tRootState\x12,\n\ndescriptor\x18\x01 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12(\n\x06status\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.TreeStatus\x12!\n\x06window\x18\x03 \x03(\x0b\x32\x11.overlaymq.v1.Run\"\x80\x01\n\x0e\x42\x61tchSequenced\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0e\n\x06origin\x18\x02 \x01(\x0c\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\r\n\x05\x66irst\x18\x04 \x01(\x04\x12\r\n\x05\x63hunk\x18\x05 \x01(\x04\x12\"\n\x05place\x18\x06 \x01(\x0b\x32\x13.overlaymq.v1.Place\"Z\n\x08TreeNeed\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\"\n\x05\x65poch\x18\x02 \x01(\x0b\x32\x13.overlaymq.v1.Epoch\x12\r\n\x05\x66irst\x18\x03 \x01(\x04\x12\x0c\n\x04last\x18\x04 \x01(\x04\"Z\n\x08TreeGone\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\"\n\x05\x65poch\x18\x02 \x01(\x0b\x32\x13.overlaymq.v1.Epoch\x12\r\n\x05\x66irst\x18\x03 \x01(\x04\x12\x0c\n\x04last\x18\x04 \x01(\x04\"C\n\x08TreeTold\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12(\n\x06status\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.TreeStatus\"o\n\nTreeStatus\x12!\n\x04last\x18\x01 \x01(\x0b\x32\x13.overlaymq.v1.Place\x12!\n\x04past\x18\x02 \x03(\x0b\x32\x13.overlaymq.v1.Place\x12\r\n\x05start\x18\x03 \x01(\x04\x12\x0c\n\x04skip\x18\x04 \x01(\x04\"<\n\x07Sibling\x12 \n\x04peer\x18\x01 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12\x0f\n\x07seconds\x18\x02 \x01(\x01\"B\n\x08TreeDrop\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\'\n\x08siblings\x18\x02 \x03(\x0b\x32\x15.overlaymq.v1.Sibling\"\xf6\x01\n\x0bTreeAnycast\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12,\n\ndescriptor\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12\"\n\x06origin\x18\x03 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12\x0f\n\x07request\x18\x04 \x01(\x04\x12\x0f\n\x07payload\x18\x05 \x01(\x0c\x12\x0e\n\x06wanted\x18\x06 \x01(\x04\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x07 \x01(\x04\x12\x0f\n\x07visited\x18\x08 \x03(\x0c\x12$\n\x08to_visit\x18\t \x03(\x0b\x32\x12.overlaymq.v1.Peer\x12\x0b\n\x03\x63ut\x18\n \x01(\x08\"\x1f\n\x0c\x41nycastTaken\x12\x0f\n\x07request\x18\x01 \x01(\x04\"=\n\x0b\x41nycastOver\x12\x0f\n\x07request\x18\x01 \x01(\x04\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x04\x12\x0b\n\x03\x63ut\x18\x03 \x01(\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -46,47 +46,47 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_HANDOVER']._serialized_start=463
   _globals['_HANDOVER']._serialized_end=611
   _globals['_TREEJOIN']._serialized_start=614
-  _globals['_TREEJOIN']._serialized_end=857
-  _globals['_TREEJOINS']._serialized_start=859
-  _globals['_TREEJOINS']._serialized_end=909
-  _globals['_TREEJOINED']._serialized_start=911
-  _globals['_TREEJOINED']._serialized_end=1010
-  _globals['_TREEREFUSED']._serialized_start=1012
-  _globals['_TREEREFUSED']._serialized_end=1056
-  _globals['_TREELEAVE']._serialized_start=1058
-  _globals['_TREELEAVE']._serialized_end=1084
-  _globals['_TREEREFRESH']._serialized_start=1086
-  _globals['_TREEREFRESH']._serialized_end=1131
-  _globals['_TREEBEAT']._serialized_start=1133
-  _globals['_TREEBEAT']._serialized_end=1200
-  _globals['_TREENOTE']._serialized_start=1202
-  _globals['_TREENOTE']._serialized_end=1241
-  _globals['_EPOCH']._serialized_start=1243
-  _globals['_EPOCH']._serialized_end=1281
-  _globals['_PLACE']._serialized_start=1283
-  _globals['_PLACE']._serialized_end=1344
-  _globals['_RUN']._serialized_start=1346
-  _globals['_RUN']._serialized_end=1411
-  _globals['_ROOTSTATE']._serialized_start=1414
-  _globals['_ROOTSTATE']._serialized_end=1548
-  _globals['_BATCHSEQUENCED']._serialized_start=1551
-  _globals['_BATCHSEQUENCED']._serialized_end=1679
-  _globals['_TREENEED']._serialized_start=1681
-  _globals['_TREENEED']._serialized_end=1771
-  _globals['_TREEGONE']._serialized_start=1773
-  _globals['_TREEGONE']._serialized_end=1863
-  _globals['_TREETOLD']._serialized_start=1865
-  _globals['_TREETOLD']._serialized_end=1932
-  _globals['_TREESTATUS']._serialized_start=1934
-  _globals['_TREESTATUS']._serialized_end=2045
-  _globals['_SIBLING']._serialized_start=2047
-  _globals['_SIBLING']._serialized_end=2107
-  _globals['_TREEDROP']._serialized_start=2109
-  _globals['_TREEDROP']._serialized_end=2175
-  _globals['_TREEANYCAST']._serialized_start=2178
-  _globals['_TREEANYCAST']._serialized_end=2424
-  _globals['_ANYCASTTAKEN']._serialized_start=2426
-  _globals['_ANYCASTTAKEN']._serialized_end=2457
-  _globals['_ANYCASTOVER']._serialized_start=2459
-  _globals['_ANYCASTOVER']._serialized_end=2520
+  _globals['_TREEJOIN']._serialized_end=873
+  _globals['_TREEJOINS']._serialized_start=875
+  _globals['_TREEJOINS']._serialized_end=925
+  _globals['_TREEJOINED']._serialized_start=927
+  _globals['_TREEJOINED']._serialized_end=1042
+  _globals['_TREEREFUSED']._serialized_start=1044
+  _globals['_TREEREFUSED']._serialized_end=1088
+  _globals['_TREELEAVE']._serialized_start=1090
+  _globals['_TREELEAVE']._serialized_end=1132
+  _globals['_TREEREFRESH']._serialized_start=1134
+  _globals['_TREEREFRESH']._serialized_end=1179
+  _globals['_TREEBEAT']._serialized_start=1181
+  _globals['_TREEBEAT']._serialized_end=1248
+  _globals['_TREENOTE']._serialized_start=1250
+  _globals['_TREENOTE']._serialized_end=1289
+  _globals['_EPOCH']._serialized_start=1291
+  _globals['_EPOCH']._serialized_end=1329
+  _globals['_PLACE']._serialized_start=1331
+  _globals['_PLACE']._serialized_end=1392
+  _globals['_RUN']._serialized_start=1394
+  _globals['_RUN']._serialized_end=1459
+  _globals['_ROOTSTATE']._serialized_start=1462
+  _globals['_ROOTSTATE']._serialized_end=1596
+  _globals['_BATCHSEQUENCED']._serialized_start=1599
+  _globals['_BATCHSEQUENCED']._serialized_end=1727
+  _globals['_TREENEED']._serialized_start=1729
+  _globals['_TREENEED']._serialized_end=1819
+  _globals['_TREEGONE']._serialized_start=1821
+  _globals['_TREEGONE']._serialized_end=1911
+  _globals['_TREETOLD']._serialized_start=1913
+  _globals['_TREETOLD']._serialized_end=1980
+  _globals['_TREESTATUS']._serialized_start=1982
+  _globals['_TREESTATUS']._serialized_end=2093
+  _globals['_SIBLING']._serialized_start=2095
+  _globals['_SIBLING']._serialized_end=2155
+  _globals['_TREEDROP']._serialized_start=2157
+  _globals['_TREEDROP']._serialized_end=2223
+  _globals['_TREEANYCAST']._serialized_start=2226
+  _globals['_TREEANYCAST']._serialized_end=2472
+  _globals['_ANYCASTTAKEN']._serialized_start=2474
+  _globals['_ANYCASTTAKEN']._serialized_end=2505
+  _globals['_ANYCASTOVER']._serialized_start=2507
+  _globals['_ANYCASTOVER']._serialized_end=2568
 # @@protoc_insertion_point(module_scope)

@@ -67,7 +67,7 @@ class Handover(_message.Message):
     def __init__(self, descriptor: _Optional[_Union[_topics_pb2.Descriptor, _Mapping]] = ..., members: _Optional[_Iterable[_Union[_pastry_pb2.Peer, _Mapping]]] = ..., epoch: _Optional[int] = ..., state: _Optional[_Union[RootState, _Mapping]] = ...) -> None: ...
 
 class TreeJoin(_message.Message):
-    __slots__ = ("topic", "child", "descriptor", "members", "last", "note", "expects", "via", "credentials")
+    __slots__ = ("topic", "child", "descriptor", "members", "last", "note", "expects", "via", "credentials", "serial")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     CHILD_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTOR_FIELD_NUMBER: _ClassVar[int]
@@ -77,6 +77,7 @@ class TreeJoin(_message.Message):
     EXPECTS_FIELD_NUMBER: _ClassVar[int]
     VIA_FIELD_NUMBER: _ClassVar[int]
     CREDENTIALS_FIELD_NUMBER: _ClassVar[int]
+    SERIAL_FIELD_NUMBER: _ClassVar[int]
     topic: bytes
     child: _pastry_pb2.Peer
     descriptor: _topics_pb2.Descriptor
@@ -86,7 +87,8 @@ class TreeJoin(_message.Message):
     expects: Place
     via: _pastry_pb2.Peer
     credentials: bytes
-    def __init__(self, topic: _Optional[bytes] = ..., child: _Optional[_Union[_pastry_pb2.Peer, _Mapping]] = ..., descriptor: _Optional[_Union[_topics_pb2.Descriptor, _Mapping]] = ..., members: _Optional[int] = ..., last: _Optional[int] = ..., note: _Optional[bytes] = ..., expects: _Optional[_Union[Place, _Mapping]] = ..., via: _Optional[_Union[_pastry_pb2.Peer, _Mapping]] = ..., credentials: _Optional[bytes] = ...) -> None: ...
+    serial: int
+    def __init__(self, topic: _Optional[bytes] = ..., child: _Optional[_Union[_pastry_pb2.Peer, _Mapping]] = ..., descriptor: _Optional[_Union[_topics_pb2.Descriptor, _Mapping]] = ..., members: _Optional[int] = ..., last: _Optional[int] = ..., note: _Optional[bytes] = ..., expects: _Optional[_Union[Place, _Mapping]] = ..., via: _Optional[_Union[_pastry_pb2.Peer, _Mapping]] = ..., credentials: _Optional[bytes] = ..., serial: _Optional[int] = ...) -> None: ...
 
 class TreeJoins(_message.Message):
     __slots__ = ("joins",)
@@ -95,16 +97,18 @@ class TreeJoins(_message.Message):
     def __init__(self, joins: _Optional[_Iterable[_Union[TreeJoin, _Mapping]]] = ...) -> None: ...
 
 class TreeJoined(_message.Message):
-    __slots__ = ("topic", "path", "rooted", "status")
+    __slots__ = ("topic", "path", "rooted", "status", "serial")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     ROOTED_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
+    SERIAL_FIELD_NUMBER: _ClassVar[int]
     topic: bytes
     path: _containers.RepeatedScalarFieldContainer[bytes]
     rooted: bool
     status: TreeStatus
-    def __init__(self, topic: _Optional[bytes] = ..., path: _Optional[_Iterable[bytes]] = ..., rooted: bool = ..., status: _Optional[_Union[TreeStatus, _Mapping]] = ...) -> None: ...
+    serial: int
+    def __init__(self, topic: _Optional[bytes] = ..., path: _Optional[_Iterable[bytes]] = ..., rooted: bool = ..., status: _Optional[_Union[TreeStatus, _Mapping]] = ..., serial: _Optional[int] = ...) -> None: ...
 
 class TreeRefused(_message.Message):
     __slots__ = ("topic", "looped")
@@ -115,10 +119,12 @@ class TreeRefused(_message.Message):
     def __init__(self, topic: _Optional[bytes] = ..., looped: bool = ...) -> None: ...
 
 class TreeLeave(_message.Message):
-    __slots__ = ("topic",)
+    __slots__ = ("topic", "serial")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
+    SERIAL_FIELD_NUMBER: _ClassVar[int]
     topic: bytes
-    def __init__(self, topic: _Optional[bytes] = ...) -> None: ...
+    serial: int
+    def __init__(self, topic: _Optional[bytes] = ..., serial: _Optional[int] = ...) -> None: ...
 
 class TreeRefresh(_message.Message):
     __slots__ = ("topic", "members")
