@@ -27,7 +27,7 @@ SHOWN = 20
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", required=False)
 @click.option("--seed", type=int, default=1, show_default=True, help="Of everything random.")
 @click.option("--nodes", type=click.IntRange(min=2), help="A size other than the scenario's.")
 @click.option(
@@ -44,7 +44,7 @@ SHOWN = 20
 )
 @json_option
 def scenario(
-    name: str,
+    name: str | None,
     seed: int,
     nodes: int | None,
     log: Path | None,
@@ -52,13 +52,17 @@ def scenario(
     shrink_seconds: float,
     as_json: bool,
 ) -> None:
-    """Run one seed of the scenario NAME, or the plan in the file NAME.
+    """Run one seed of the scenario NAME, or the plan in the file NAME; without a name, list them.
 
     Ends with 1 if an invariant was violated.
     """
     with explained():
         from overlaymq.sim import scenario as scenarios
 
+        if name is None:
+            for known in scenarios.names():
+                put(f"{known:<20}{scenarios.load(known).about}")
+            return
         if scenarios.is_plan(name):
             plan = scenarios.load_plan(name)
         else:

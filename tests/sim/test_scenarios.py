@@ -238,6 +238,11 @@ def test_too_many_deliveries_elsewhere_fail_the_seeds_with_false_deaths() -> Non
     assert not totals.too_inconsistent
 
 
+def test_the_command_without_a_name_lists_the_scenarios() -> None:
+    lines = CliRunner().invoke(main, ["sim", "scenario"]).output.splitlines()
+    assert [line.split()[0] for line in lines] == NAMES
+
+
 def test_the_command_shows_a_run_as_json() -> None:
     arguments = ["sim", "scenario", "restarts", "--seed", "2", "--nodes", "8", "--json"]
     outcome = CliRunner().invoke(main, arguments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from click.testing import CliRunner
@@ -15,8 +16,6 @@ from overlaymq.sim.scenario import Action, Plan, load, load_plan, plan_toml, res
 from overlaymq.sim.shrink import Shrinker
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pytest
 
     from overlaymq.sim.outcome import Result
@@ -90,20 +89,18 @@ def test_a_real_run_shrinks_to_a_file_that_fails_alike(
 ) -> None:
     monkeypatch.setitem(INVARIANTS, "bounded", NoReturn)
     monkeypatch.chdir(tmp_path)
-    arguments = ["sim", "scenario", "restarts", "--seed", "1", "--nodes", "8"]
-    outcome = CliRunner().invoke(main, [*arguments, "--shrink", "--shrink-seconds", "2"])
+    crashes = tuple(Action(at=1.0 + number, do="crash", node=number) for number in range(4))
+    back = Action(at=12.0, do="return", node=2)
+    plan = replace(
+        big(), nodes=7, seconds=20.0, quiet=2.0, lookups_per_second=1.0, actions=(*crashes, back)
+    )
+    Path("whole.toml").write_text(plan_toml(plan))
+    outcome = CliRunner().invoke(main, ["sim", "scenario", "whole.toml", "--shrink"])
     assert outcome.exit_code == 1
-    small = load_plan("restarts-1-small.toml")
-    whole = resolve(load("restarts"), "restarts", 1, 8)
-    assert len(small.actions) < len(whole.actions)
-    assert small == load_plan_of(plan_toml(small), tmp_path)
-    assert any(f.invariant == "bounded" for f in workload.run(small).violations)
-    replayed = CliRunner().invoke(main, ["sim", "scenario", "restarts-1-small.toml"])
+    small = load_plan("churn-and-loss-1-small.toml")
+    assert [action.do for action in small.actions] == ["crash", "return"]
+    assert small.nodes - len(small.absent) < plan.nodes
+    assert [finding.invariant for finding in workload.run(small).violations] == ["bounded"]
+    replayed = CliRunner().invoke(main, ["sim", "scenario", "churn-and-loss-1-small.toml"])
     assert replayed.exit_code == 1
     assert "somebody is back" in replayed.output
-
-
-def load_plan_of(text: str, directory: Path) -> Plan:
-    path = directory / "again.toml"
-    path.write_text(text)
-    return load_plan(str(path))
