@@ -13,6 +13,9 @@ Between nodes that a partition separates no declaration is false.
 ``WORKING_SECONDS``. Crashes, slowdowns and nodes cut off (those of the smaller side) count, one each. Lost
 messages are counted too, but apart: they are not what a seed needs twenty of.
 
+Beside the named invariants every run must build its ring (``build``) and keep its messages within reason
+(``no-storm``); a soak adds ``no-exception``.
+
 A system other than the ring plugs in by a class like ``Trial`` in ``SYSTEMS``.
 """
 
