@@ -65,15 +65,13 @@ class Shaping(Moving):
 
     def _collapse(self, now: float) -> Effects:
         self._will_collapse = False
-        effects = self._watch_shape(now)
-        child = self._single()
-        if child is None or self._parent is None:
-            return effects
-        if now < self._only_since + self.around.scribe.collapse_after:
-            return effects
-        self._only_since = now  # if the child does not find its way, there is a next time
-        above = Sibling(self._parent, 0.0)
-        return [Send(child, TreeDrop(self.descriptor.id, (above,)))]
+        effects: Effects = []
+        child, above = self._single(), self._parent
+        due = self._only_since + self.around.scribe.collapse_after
+        if child is not None and above is not None and child.id == self._only and due <= now:
+            self._only_since = now  # if the child does not find its way, there is a next time
+            effects = [Send(child, TreeDrop(self.descriptor.id, (Sibling(above, 0.0),)))]
+        return effects + self._watch_shape(now)
 
     def _no_member_now(self, now: float) -> Effects:
         """It may be in the way from now on."""

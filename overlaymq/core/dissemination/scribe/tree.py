@@ -70,6 +70,16 @@ class TreePlace(Rooted):
         return (*self._path, self.around.me.id)
 
     @property
+    def parent(self) -> Peer | None:
+        """Who feeds this node."""
+        return self._parent
+
+    @property
+    def member(self) -> bool:
+        """Whether this node is subscribed."""
+        return self._subscribed
+
+    @property
     def children(self) -> tuple[Peer, ...]:
         """Who is fed by this node."""
         return tuple([child.peer for child in self._children.values()])
@@ -351,7 +361,7 @@ class TreePlace(Rooted):
             elif now - self._refreshed_at >= self.around.rendezvous.refresh_every:
                 self._refreshed_at = now
                 effects.append(Send(self._parent, TreeRefresh(topic, self._member_count())))
-        keeps = mode is not None and self._acts_as_root and mode.holds
+        keeps = mode is not None and (mode.lingers or (self._acts_as_root and mode.holds))
         if self._parent is None and not self._children and not keeps:
             return effects
         return effects + self._start_ticking()
