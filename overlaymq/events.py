@@ -235,7 +235,7 @@ class Sequenced(msgspec.Struct, frozen=True, gc=False):
     topic: Id
     first: int
     chunk: int
-    place: Place
+    place: Place | None
 
 
 class Missed(msgspec.Struct, frozen=True, gc=False):

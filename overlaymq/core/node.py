@@ -23,7 +23,8 @@ from overlaymq.core.dissemination.scribe import Scribe
 from overlaymq.core.dissemination.scribe.anycast import passed_on
 from overlaymq.core.measurements import Measurements
 from overlaymq.core.pastry import Pastry
-from overlaymq.core.reliability.modes import MODES, BestEffort
+from overlaymq.core.reliability.registry import MODES, NEEDS_TREE
+from overlaymq.core.reliability.tree_mode import TreeMode
 from overlaymq.core.reliability.upcalls import Upcalls, contained
 from overlaymq.core.searches import Searches
 from overlaymq.core.topics import Topics, is_consistent
@@ -61,6 +62,7 @@ from overlaymq.messages import (
     AnycastOver,
     AnycastTaken,
     Batch,
+    BatchSequenced,
     Handover,
     LookupReply,
     LookupRequest,
@@ -70,6 +72,7 @@ from overlaymq.messages import (
     Registered,
     RootIs,
     RootQuery,
+    RootState,
     Skipped,
     TopicOpen,
     TopicOpened,
@@ -77,13 +80,16 @@ from overlaymq.messages import (
     TreeAnycast,
     TreeBeat,
     TreeDrop,
+    TreeGone,
     TreeJoin,
     TreeJoined,
     TreeJoins,
     TreeLeave,
+    TreeNeed,
     TreeNote,
     TreeRefresh,
     TreeRefused,
+    TreeTold,
     Unregister,
 )
 
@@ -91,9 +97,12 @@ if TYPE_CHECKING:
     from random import Random
 
     from overlaymq.config import Config
+    from overlaymq.core.reliability.modes import BestEffort
     from overlaymq.messages import Descriptor, Message, Peer, Routed
 
 STRATEGIES: dict[str, type[Strategy]] = {kind.name: kind for kind in (Direct, Scribe)}
+TREES = (Scribe.name,)
+"""The strategies that have a tree, for modes that need one."""
 
 ORPHAN_WAIT = 2.0
 """Seconds a batch of an unknown topic waits for a hand-over that it has overtaken: a guess."""
@@ -108,6 +117,7 @@ _ABOUT_TOPIC = (Register, RootQuery, TreeJoin, TreeAnycast)
 _ABOUT_TOPIC_DIRECT = (
     *(Registered, RootIs, Unregister, Skipped),
     *(TreeJoined, TreeRefused, TreeLeave, TreeRefresh, TreeBeat, TreeNote, TreeDrop),
+    *(TreeNeed, TreeGone, TreeTold, BatchSequenced),
 )
 
 
@@ -116,6 +126,7 @@ def is_supported(descriptor: Descriptor) -> bool:
     return (
         descriptor.strategy in STRATEGIES
         and descriptor.reliability in MODES
+        and (descriptor.reliability not in NEEDS_TREE or descriptor.strategy in TREES)
         and descriptor.flow in get_args(Flow)
     )
 
@@ -142,6 +153,9 @@ class Node:
         self.topics = Topics(me, config.rendezvous, self.pastry)
         self._topics: dict[Id, _Topic] = {}
         self._upcalls: dict[Id, Upcalls] = {}
+        self._opened: Effects = []
+        """What topics that were just opened want done."""
+        self._root_states: dict[Id, RootState] = {}
         self._orphans: deque[tuple[Peer, Batch, float]] = deque()
         self._upcall_errors: list[str] = []
         self._waiting: dict[int, None] = {}
@@ -225,8 +239,10 @@ class Node:
                 held = self._topics[topic]
                 effects = held.strategy.unsubscribe(now)
                 # The next subscription begins when it begins: what passes meanwhile is no gap.
-                mode = MODES[held.strategy.descriptor.reliability]
-                held.mode = mode(topic, self.config.delivery)
+                if isinstance(held.mode, TreeMode):
+                    held.mode.unsubscribed()
+                else:
+                    held.mode = type(held.mode)(topic, self.config.delivery)
                 self._forget_if_idle(topic)
                 return effects
             case OpenTopic(request, descriptor):
@@ -323,6 +339,8 @@ class Node:
             return self._joins_passed(body, self.me, now)
         if isinstance(body, _ABOUT_TOPIC):
             return self._about(body.descriptor, body.topic, now, body, routed.source)
+        if isinstance(body, BatchSequenced):
+            return self.receive(routed.source, body, now)
         return [Notify(Dropped(f"routed {type(body).__name__}"))]
 
     def receive(self, peer: Peer, message: Message, now: float) -> Effects:
@@ -333,6 +351,8 @@ class Node:
         match message:
             case Batch():
                 return self._batch(peer, message, now)
+            case RootState():
+                return self._replica(peer, message, now)
             case Ping(request):
                 return [Send(peer, Pong(request))]
             case Pong(request):
@@ -425,9 +445,25 @@ class Node:
             effects += strategy.receive(sender, batch, now)
         return effects
 
+    def _replica(self, peer: Peer, state: RootState, now: float) -> Effects:
+        """What a root knows, for the case that this node must be the next one."""
+        refusal = self._refusal(state.descriptor, state.descriptor.id)
+        if refusal is not None:
+            return [Notify(Dropped(refusal))]
+        self._keep_state(state)
+        topic = self._topics.get(state.descriptor.id)
+        return [] if topic is None else topic.strategy.receive(peer, state, now)
+
+    def _keep_state(self, state: RootState) -> None:
+        self._root_states.pop(state.descriptor.id, None)
+        self._root_states[state.descriptor.id] = state
+        if len(self._root_states) > self.config.rendezvous.max_topics:
+            self._root_states.pop(next(iter(self._root_states)))
+
     def _open(self, descriptor: Descriptor, now: float) -> Strategy:
         topic = self._topics.get(descriptor.id)
         if topic is None:
+            mode = MODES[descriptor.reliability](descriptor.id, self.config.delivery)
             around = Surroundings(
                 self.me,
                 self._random,
@@ -436,11 +472,14 @@ class Node:
                 self.config.scribe,
                 self._upcalls.setdefault(descriptor.id, Upcalls()),
                 load=self._load,
+                mode=mode if isinstance(mode, TreeMode) else None,
             )
             strategy = STRATEGIES[descriptor.strategy](descriptor, around)
-            mode = MODES[descriptor.reliability](descriptor.id, self.config.delivery)
             topic = self._topics[descriptor.id] = _Topic(strategy, mode)
-            self._check_owner(topic, now)  # a new object has nothing to say yet
+            state = self._root_states.get(descriptor.id)
+            if state is not None:
+                self._opened += strategy.receive(self.me, state, now)
+            self._opened += self._check_owner(topic, now)
         return topic.strategy
 
     def _check_owner(self, topic: _Topic, now: float) -> Effects:
@@ -451,7 +490,12 @@ class Node:
         return topic.strategy.root_changed(owner, now)
 
     def _forget_if_idle(self, topic: Id) -> None:
-        if self._topics[topic].strategy.idle:
+        held = self._topics[topic]
+        if held.strategy.idle:
+            if isinstance(held.mode, TreeMode):
+                state = held.mode.state(held.strategy.descriptor)
+                if state is not None and state.status.last.epoch.root == self.me.id:
+                    self._keep_state(state)
             del self._topics[topic]
             if self._upcalls.get(topic) == Upcalls():
                 del self._upcalls[topic]
@@ -460,7 +504,10 @@ class Node:
         done: list[Effect] = []
         queue = deque(effects)
         joins: list[Route] = []
-        while queue or joins or self._load.changed:
+        while queue or joins or self._load.changed or self._opened:
+            if self._opened:
+                queue.extend(self._opened)
+                self._opened = []
             if not queue:
                 queue.extend(self._route_joins(joins, now) if joins else self._relieve(now))
                 joins = []

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from overlaymq import ids
 from overlaymq.config import Config, RecorderConfig
 from overlaymq.core.node import STRATEGIES, Node
-from overlaymq.core.reliability.modes import MODES
+from overlaymq.core.reliability.registry import MODES
 from overlaymq.core.reliability.upcalls import Tree, Upcalls
 from overlaymq.core.topics import Topics
 from overlaymq.events import Join, Leave, Lookup, OpenTopic, Publish, Received, Subscribe

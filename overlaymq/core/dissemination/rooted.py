@@ -18,14 +18,26 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from overlaymq.core.dissemination.base import Effects, Strategy, Surroundings
+from overlaymq.core.dissemination.outbox import Outbox
 from overlaymq.core.reliability.upcalls import MAX_NOTE, Joining, Tree
-from overlaymq.events import Deliver, Dropped, Members, Notify, Route, Send, Sent, SetTimer, Timer
-from overlaymq.messages import RootIs, RootQuery
+from overlaymq.events import (
+    Deliver,
+    Dropped,
+    Members,
+    Notify,
+    Route,
+    Send,
+    Sent,
+    Sequenced,
+    SetTimer,
+    Timer,
+)
+from overlaymq.messages import BatchSequenced, RootIs, RootQuery
 
 if TYPE_CHECKING:
     from overlaymq.core.dissemination.children import Child
     from overlaymq.ids import Id
-    from overlaymq.messages import Batch, Descriptor, Message, Peer, TreeNote
+    from overlaymq.messages import Batch, Descriptor, Message, Peer, Place, TreeNote
 
 MAX_HOPS_TO_ROOT = 8  # more means that nodes take each other for the root; routing will settle it
 
@@ -40,6 +52,10 @@ class Rooted(Strategy):
         self._waiting: deque[Batch] = deque()
         self._waiting_size = 0
         self._asking = 0
+        self._outbox = Outbox()
+        self._outbox_watched = False
+        self._posted_to: Peer | None = None
+        self._sender: Peer | None = None
         self._children: dict[Id, Child] = {}
         self._tree = Tree(around.me, descriptor, self._children)
 
@@ -87,7 +103,12 @@ class Rooted(Strategy):
             return self._hold(batch)
         if batch.hop > MAX_HOPS_TO_ROOT:
             return [Notify(Dropped("no root", batch.count)), *self._sent(batch, 0, "no root")]
-        return [Send(self._root, next_hop(batch)), *self._sent(batch, 1)]
+        effects: Effects = []
+        if self.around.mode is not None and batch.origin == self.around.me.id:
+            if len(self._outbox) and self._outbox.size >= self.around.delivery.window:
+                return self._hold(batch)
+            effects = self._post(batch, now)
+        return [*effects, Send(self._root, next_hop(batch)), *self._sent(batch, 1)]
 
     def _sent(self, batch: Batch, links: int, dropped: str = "") -> Effects:
         if batch.origin != self.around.me.id:
@@ -108,7 +129,7 @@ class Rooted(Strategy):
 
     def _ask_again(self) -> Effects:
         """Ask for the root; the timer asks again while batches wait."""
-        if not self._waiting:
+        if not self._waiting and not len(self._outbox):
             return []
         self._asking += 1
         return [
@@ -122,10 +143,68 @@ class Rooted(Strategy):
     def _flush(self, now: float) -> Effects:
         """The root may be known now: send what waits."""
         effects: Effects = []
+        if len(self._outbox) and self._root is not None and self._posted_to != self._root:
+            effects += self._post_again(float("inf"), now)
         waiting, self._waiting, self._waiting_size = self._waiting, deque(), 0
         for batch in waiting:
             effects += self._to_root(batch, now)
         return effects
+
+    # --- publications that the root acknowledges ---
+
+    def _post(self, batch: Batch, now: float) -> Effects:
+        """Remember a batch until the root has acknowledged it."""
+        self._outbox.put(batch, now)
+        self._posted_to = self._root
+        if self._outbox_watched:
+            return []
+        self._outbox_watched = True
+        timer = Timer("topic.outbox", self.descriptor.id)
+        return [SetTimer(timer, self.around.rendezvous.answer_timeout)]
+
+    def _post_again(self, sent_before: float, now: float) -> Effects:
+        effects: Effects = []
+        for batch in self._outbox.sent_before(sent_before):
+            if self._is_root and self.around.mode is not None and self.around.mode.sequencing:
+                effects += self._spread(batch, now)
+            elif self._root is not None and not self._is_root:
+                effects += [*self._post(batch, now), Send(self._root, next_hop(batch))]
+        return effects
+
+    def _outbox_due(self, now: float) -> Effects:
+        """No answer: send again, and ask whether the root is still the root."""
+        self._outbox_watched = False
+        if not len(self._outbox):
+            return []
+        wait = self.around.rendezvous.answer_timeout
+        effects = self._post_again(now - wait / 2, now)
+        if not self._is_root:
+            effects.append(
+                Route(self.descriptor.key, RootQuery(self.descriptor.id, self.descriptor))
+            )
+        if len(self._outbox) and not self._outbox_watched:
+            self._outbox_watched = True
+            effects.append(SetTimer(Timer("topic.outbox", self.descriptor.id), wait))
+        return effects
+
+    def _acknowledge(self, batch: Batch, place: Place | None) -> Effects:
+        """At the root: the batch has its place."""
+        done = BatchSequenced(
+            batch.topic, batch.origin, batch.epoch, batch.first, batch.chunk, place
+        )
+        if batch.origin == self.around.me.id:
+            return self._acknowledged(done, True)
+        self._outbox.take((done.origin, done.epoch, done.first, done.chunk))
+        effects: Effects = [] if self._sender is None else [Send(self._sender, done)]
+        if self._sender is None or self._sender.id != batch.origin:
+            effects.append(Route(batch.origin, done))
+        return effects
+
+    def _acknowledged(self, done: BatchSequenced, own: bool = False) -> Effects:
+        was_here = self._outbox.take((done.origin, done.epoch, done.first, done.chunk))
+        if done.origin != self.around.me.id or not (was_here or own):
+            return []
+        return [Notify(Sequenced(done.topic, done.first, done.chunk, done.place))]
 
     # --- the application's upcalls ---
 

@@ -174,6 +174,3 @@ class Fifo(BestEffort):
             return effects
         gap = Notify(Missed(self.topic, origin, stream.next, sequence))
         return [*effects, gap, *self._advance(stream, sequence + 1, now)]
-
-
-MODES: dict[str, type[BestEffort]] = {"best_effort": BestEffort, "fifo": Fifo}

@@ -43,6 +43,19 @@ class Seen:
             self._insert(intervals, first, last)
         return True
 
+    def merge(self, origin: Id, epoch: int, first: int, last: int) -> None:
+        """Note a run, whatever of it was seen before."""
+        self._insert(self._stream(origin, epoch), first, last)
+
+    def latest(self, count: int) -> list[tuple[Id, int, int, int]]:
+        """Runs as (origin, epoch, first, last): of the most recently active origins, the highest first."""
+        runs = [
+            (origin, epoch, first, last)
+            for (origin, epoch), intervals in reversed(self._streams.items())
+            for first, last in reversed(intervals)
+        ]
+        return runs[:count]
+
     def _stream(self, origin: Id, epoch: int) -> list[tuple[int, int]]:
         key = (origin, epoch)
         if key not in self._streams:

@@ -12,15 +12,30 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
+from overlaymq.core.reliability.chunks import Reassembler
 from overlaymq.core.reliability.modes import BestEffort
+from overlaymq.core.reliability.seen import Seen
 
 if TYPE_CHECKING:
     from overlaymq.core.reliability.upcalls import ModeTree
-    from overlaymq.messages import Batch, Message, Peer, Place, TreeJoin, TreeStatus
+    from overlaymq.messages import (
+        Batch,
+        Descriptor,
+        Message,
+        Peer,
+        Place,
+        RootState,
+        TreeJoin,
+        TreeStatus,
+    )
 
 
 class TreeMode(BestEffort):
     """The upcalls of a mode. It delivers itself, in its own order, also this node's own batches."""
+
+    def unsubscribed(self) -> None:
+        """This node is no member any more: the next subscription begins when it begins."""
+        self._seen, self._chunks = Seen(), Reassembler(self.config)
 
     @property
     @abstractmethod
@@ -31,6 +46,11 @@ class TreeMode(BestEffort):
     @abstractmethod
     def holds(self) -> bool:
         """Whether somebody may still ask for what is kept here."""
+
+    @property
+    @abstractmethod
+    def lingers(self) -> bool:
+        """Whether this node must stay in the tree although nobody here needs it."""
 
     @abstractmethod
     def subscribed(self, last: int, tree: ModeTree) -> bool:
@@ -79,6 +99,26 @@ class TreeMode(BestEffort):
     @abstractmethod
     def on_tick(self, tree: ModeTree) -> None:
         """A heartbeat's time has passed."""
+
+    @abstractmethod
+    def on_failed(self, peer: Peer, tree: ModeTree) -> None:
+        """A peer is gone."""
+
+    @abstractmethod
+    def place(self, batch: Batch) -> Place | None:
+        """At the root: where a batch is."""
+
+    @abstractmethod
+    def state(self, descriptor: Descriptor) -> RootState | None:
+        """What a successor of this root needs."""
+
+    @abstractmethod
+    def inherit(self, state: RootState, tree: ModeTree, last_word: bool = False) -> None:
+        """What another root knew; its last word if it has stopped."""
+
+    @abstractmethod
+    def expect_publication(self, now: float) -> None:
+        """Somebody asked for the root, and will publish."""
 
     @abstractmethod
     def on_root(self, tree: ModeTree) -> None:

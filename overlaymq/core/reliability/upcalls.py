@@ -108,9 +108,17 @@ class Tree:
 class ModeTree(Tree):
     """The same for a reliability mode, which may also deliver and announce, and whose notes are messages."""
 
-    __slots__ = ()
+    __slots__ = ("again",)
 
     part = "topic.mode"
+
+    def __init__(self, me: Peer, descriptor: Descriptor, children: Mapping[Id, HasPeer]) -> None:
+        super().__init__(me, descriptor, children)
+        self.again: list[Batch] = []
+
+    def publish_again(self, batch: Batch) -> None:
+        """Send a batch to the root as if it had never been there."""
+        self.again.append(batch)
 
     def say(self, peer: Peer, message: Message) -> None:
         """Send a message of the mode's own."""

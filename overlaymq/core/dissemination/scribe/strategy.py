@@ -239,7 +239,7 @@ class Scribe(Searching):
         effects: Effects = [Send(root, Handover(self.descriptor, (), self._epoch, state))]
         if mode is not None:
             mode.on_unrooted(self._mode_sees(now))
-            effects += self._mode_asked()
+            effects += [*self._mode_asked(), *self._start_ticking()]
         return effects + self._join(now, root=root)
 
     def _inherit(self, heritage: Handover, now: float) -> Effects:

@@ -1,0 +1,485 @@
+"""Following the root of an ordered topic: what every node of the tree does, root or not.
+
+A node goes through the epochs in order. In each it delivers what is due, asks for what is missing, gives up
+what nobody has, and announces each loss. It keeps what passes for those below, and answers their needs. See
+``ordered`` for the whole, and for the root's own part.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from overlaymq.core.reliability.shelf import Buffer, Shelf, end_of, epoch_of
+from overlaymq.core.reliability.tree_mode import TreeMode
+from overlaymq.events import EpochChanged, Missed
+from overlaymq.messages import Epoch, Place, TreeGone, TreeNeed, TreeStatus, TreeTold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from overlaymq.config import DeliveryConfig
+    from overlaymq.core.reliability.upcalls import ModeTree
+    from overlaymq.ids import Id
+    from overlaymq.messages import Batch, Message, Peer, TreeJoin
+
+GAP = 0
+"""The timer of gaps."""
+PAST = 8
+"""Epochs before the present one that are told: a guess, more than a repair's time sees."""
+MAX_WANTS = 64
+"""Ranges that are asked for on behalf of children at once: a guess."""
+MAX_RANGES = 16
+"""Ranges in one round of questions; the others wait for the next: a guess."""
+SLOWEST = 8
+"""Questions are repeated after reorder_wait, then twice that, up to so many times that: a guess."""
+
+
+class Follower(TreeMode):
+    """See the module's text."""
+
+    def __init__(self, topic: Id, config: DeliveryConfig) -> None:
+        super().__init__(topic, config)
+        self._buffer = Buffer(config)
+        self._at: Epoch | None = None
+        self._blank = True
+        """Whether nothing was had yet, so that nothing old is wanted."""
+        self._newest: Epoch | None = None
+        self._past: tuple[Place, ...] = ()
+        self._wants: dict[tuple[Epoch, int, int], float] = {}
+        self._claims: dict[Id, Place] = {}
+        """What children expected when they joined: a root asks those that are further."""
+        self._stalled_since = float("-inf")
+        self._stalled: Place | None = None
+        self._asking = False
+        self._wait = config.reorder_wait
+
+    # --- the root's part ---
+
+    @abstractmethod
+    def _reign(self, tree: ModeTree) -> Epoch | None:
+        """The epoch in which this node gives the numbers now."""
+
+    @abstractmethod
+    def _settled_reign(self, tree: ModeTree) -> bool:
+        """Whether this root has had time to hear from everybody."""
+
+    @abstractmethod
+    def _outbid(self, status: TreeStatus, tree: ModeTree) -> None:
+        """Somebody has heard of an epoch above this root's."""
+
+    @abstractmethod
+    def _publish_again(self, told: Iterable[Place], tree: ModeTree) -> None:
+        """A later epoch is known, and of the epochs before it this much is."""
+
+    @abstractmethod
+    def _word_of(self, who: Id, expects: Place, tree: ModeTree) -> None:
+        """A child said what it expects; it may be the root of an epoch that it has left."""
+
+    # --- what others ask ---
+
+    @property
+    def position(self) -> Place | None:
+        """The next message this node waits for."""
+        if self._at is None:
+            return None
+        return Place(self._at, self._buffer.shelf(self._at).next)
+
+    def expects(self) -> Place | None:
+        """For a join."""
+        return self.position
+
+    def status(self, join: TreeJoin | None = None) -> TreeStatus | None:
+        """What is known, and where a newcomer begins."""
+        if self._newest is None:
+            return None
+        last = self._buffer.shelf(self._newest).last
+        start, skip = last + 1, 0
+        if join is not None and join.expects is None and join.last:
+            start, skip = self._latest(join.last)
+        return TreeStatus(Place(self._newest, last), self._past, start, skip)
+
+    def _latest(self, count: int) -> tuple[int, int]:
+        """From where on the last so many messages are, if they are here, and how many more that is."""
+        assert self._newest is not None
+        shelf = self._buffer.shelf(self._newest)
+        start = complete = shelf.last + 1
+        skip = 0
+        while count > 0 and (batch := shelf.at(start - 1)) is not None:
+            start = batch.root_sequence
+            if batch.chunk == 0:
+                count -= batch.count
+                complete, skip = start, max(0, -count)
+        return complete, skip
+
+    # --- members ---
+
+    def subscribed(self, last: int, tree: ModeTree) -> bool:
+        """A node that is in the tree already gives its own late joiner what it has."""
+        if self._at is None:
+            return False
+        if last and self._at == self._newest:
+            shelf = self._buffer.shelf(self._at)
+            start, skip = self._latest(last)
+            for batch in shelf.between(start, shelf.next - 1):
+                cut = skip if batch.root_sequence == start else 0
+                tree.deliver(msgspec.structs.replace(batch, skip=cut, wire=None) if cut else batch)
+        return True
+
+    # --- batches ---
+
+    def is_new(self, batch: Batch) -> bool:
+        """By its place."""
+        shelf = self._buffer.find(epoch_of(batch))
+        return shelf is None or not shelf.had(batch.root_sequence)
+
+    def on_stopped(self, batch: Batch, tree: ModeTree) -> None:
+        """Its number is void: for this node and for those below."""
+        shelf = self._buffer.shelf(epoch_of(batch))
+        shelf.last = max(shelf.last, end_of(batch))
+        shelf.lose(batch.root_sequence, end_of(batch))
+        self._advance(tree)
+
+    def _keep(self, batch: Batch, tree: ModeTree) -> None:
+        epoch = epoch_of(batch)
+        first_of_epoch = self._buffer.find(epoch) is None
+        self._buffer.add(batch, tree.now)
+        self._satisfied(epoch, batch.root_sequence, end_of(batch))
+        unheard_of = first_of_epoch and self._newest is not None and epoch > self._newest
+        if unheard_of and tree.parent is not None:
+            self._tell(tree.parent, tree)  # it will see that this node knows less, and answer
+        self._advance(tree)
+
+    # --- delivery ---
+
+    def _advance(self, tree: ModeTree) -> None:
+        """Deliver what is due, epoch after epoch, and see to what is missing."""
+        while self._at is not None:
+            shelf = self._buffer.shelf(self._at)
+            self._deliver(self._at, shelf, tree)
+            following = self._following() if shelf.settled else None
+            if following is None:
+                break
+            self._enter(following, tree)
+        if self._missing():
+            self._ask_later(tree)
+
+    def _deliver(self, epoch: Epoch, shelf: Shelf, tree: ModeTree) -> None:
+        while not shelf.settled:
+            self._blank = False
+            batch = shelf.at(shelf.next)
+            if batch is not None:
+                cut = shelf.next - batch.root_sequence
+                cut += shelf.skip if shelf.next == shelf.start else 0
+                shelf.next = end_of(batch) + 1
+                if tree.member:
+                    whole = cut == batch.skip
+                    tree.deliver(
+                        batch if whole else msgspec.structs.replace(batch, skip=cut, wire=None)
+                    )
+                continue
+            lost = shelf.lost_from(shelf.next)
+            if lost < shelf.next:
+                return
+            if tree.member:
+                tree.announce(Missed(self.topic, epoch.root, shelf.next, lost, epoch.counter))
+            shelf.next = lost + 1
+
+    def _following(self) -> Epoch | None:
+        """The next epoch to go through, of those that are known to have been."""
+        assert self._at is not None
+        known = [place.epoch for place in self._past]
+        if self._newest is not None:
+            known.append(self._newest)
+        return min((epoch for epoch in known if epoch > self._at), default=None)
+
+    def _enter(self, epoch: Epoch, tree: ModeTree) -> None:
+        """Everything of the former epoch is settled."""
+        assert self._at is not None
+        former = self._buffer.shelf(self._at)
+        if self._blank and self._newest is not None:
+            epoch = self._newest
+        if tree.member:
+            known = {place.epoch: place.sequence for place in self._past}
+            last = min(known.get(self._at, former.last), former.last)
+            tree.announce(EpochChanged(self.topic, self._at, last, epoch))
+        self._at = epoch
+        shelf = self._buffer.shelf(epoch)
+        if not shelf.begun:
+            shelf.begin(1)
+        self._stalled = None
+        spoken = {place.epoch for place in self._past} | {epoch}
+        self._buffer.forget(spoken | ({self._newest} if self._newest else set()))
+
+    # --- what is known ---
+
+    def on_parent(self, tree: ModeTree) -> None:
+        """Its patience is new, and it was told with the join what is needed."""
+        self._stalled_since = tree.now
+        self._wait = self.config.reorder_wait
+        for want in self._wants:
+            self._wants[want] = tree.now
+        if self._missing():
+            self._ask_later(tree)
+
+    def on_status(self, peer: Peer, status: TreeStatus, tree: ModeTree) -> None:
+        """From above: follow. From below: somebody has heard of a later epoch, or is behind."""
+        above = tree.parent is not None and tree.parent.id == peer.id
+        if not above and tree.child(peer.id) is None:
+            return
+        if tree.is_root or not above:
+            self._heard_from_below(peer, status, tree)
+        elif self._newest is None:
+            self._begin_with(status, tree)
+        elif status.last.epoch < self._newest:
+            self._tell(peer, tree)
+        else:
+            self._learn(status, tree)
+
+    def _heard_from_below(self, peer: Peer, status: TreeStatus, tree: ModeTree) -> None:
+        if self._newest is None or status.last.epoch == self._newest:
+            return
+        if status.last.epoch < self._newest:
+            self._tell(peer, tree)
+        elif tree.is_root:
+            self._outbid(status, tree)
+        elif tree.parent is not None:
+            tree.say(tree.parent, TreeTold(self.topic, status))
+
+    def _begin_with(self, status: TreeStatus, tree: ModeTree) -> None:
+        """The first that this node hears."""
+        self._at = self._newest = status.last.epoch
+        self._past = status.past[:PAST]
+        shelf = self._buffer.shelf(self._at)
+        shelf.begin(max(1, status.start))
+        shelf.skip = status.skip if shelf.start == status.start else 0
+        shelf.last = max(shelf.last, status.last.sequence)
+        self._blank = shelf.last == 0
+        told = TreeTold(self.topic, TreeStatus(status.last, self._past, shelf.start, shelf.skip))
+        for child in tree.children:
+            tree.say(child, told)
+        self._advance(tree)
+
+    def _learn(self, status: TreeStatus, tree: ModeTree) -> None:
+        """The same epoch or a later one."""
+        later = self._newest is None or status.last.epoch > self._newest
+        self._newest = status.last.epoch
+        self._past = merged(status.past if later else (*status.past, *self._past), self._newest)
+        for place in (status.last, *self._past):
+            shelf = self._buffer.find(place.epoch)
+            if shelf is None and place.epoch == self._newest:
+                shelf = self._buffer.shelf(place.epoch)
+            if shelf is not None:
+                shelf.last = max(shelf.last, place.sequence)
+        if later:
+            self._publish_again(status.past, tree)
+        self._advance(tree)
+        if later:
+            for child in tree.children:
+                self._tell(child, tree)
+
+    def _tell(self, peer: Peer, tree: ModeTree) -> None:
+        status = self.status()
+        if status is not None:
+            tree.say(peer, TreeTold(self.topic, status))
+
+    # --- children ---
+
+    def on_join(self, join: TreeJoin, tree: ModeTree) -> None:
+        """Send a child what it needs next, and all that follows."""
+        child, expects = join.child, join.expects
+        if expects is None:
+            self._claims.pop(child.id, None)
+            if join.last and self._newest is not None:
+                start, _ = self._latest(join.last)
+                shelf = self._buffer.shelf(self._newest)
+                self._serve(child, shelf.between(start, shelf.last), tree)
+            return
+        self._claims[child.id] = expects
+        self._word_of(child.id, expects, tree)
+        if self._newest is None:
+            return
+        ahead = expects.epoch > self._newest
+        if expects.epoch == self._newest == self._reign(tree):
+            ahead = (
+                expects.sequence > self._buffer.shelf(self._newest).last + 1
+            )  # numbers given twice
+        if ahead and tree.is_root:
+            last = Place(expects.epoch, expects.sequence - 1)
+            self._outbid(TreeStatus(last), tree)
+        elif ahead and tree.parent is not None:
+            told = TreeStatus(Place(expects.epoch, expects.sequence - 1))
+            tree.say(tree.parent, TreeTold(self.topic, told))
+        else:
+            self._serve(child, self._from(expects), tree)
+
+    def _from(self, place: Place) -> Iterator[Batch]:
+        for epoch in self._buffer.epochs():
+            if epoch >= place.epoch:
+                shelf = self._buffer.shelf(epoch)
+                first = place.sequence if epoch == place.epoch else 1
+                yield from shelf.between(first, shelf.last)
+
+    def _serve(self, peer: Peer, batches: Iterable[Batch], tree: ModeTree) -> None:
+        """As much as half a window holds; for the rest the peer will ask."""
+        room = self.config.window // 2
+        for batch in batches:
+            room -= batch.size
+            if room < 0:
+                return
+            tree.send(peer, msgspec.structs.replace(batch, hop=batch.hop + 1, wire=None))
+
+    def on_note(self, peer: Peer, message: Message, tree: ModeTree) -> None:
+        """Needs and answers, between neighbours only."""
+        above = tree.parent is not None and tree.parent.id == peer.id
+        if not above and tree.child(peer.id) is None:
+            return
+        match message:
+            case TreeNeed():
+                self._needed(peer, message, above, tree)
+            case TreeGone():
+                self._gone(message.epoch, message.first, message.last, peer, tree)
+            case TreeTold():
+                self.on_status(peer, message.status, tree)
+
+    def _needed(self, peer: Peer, need: TreeNeed, above: bool, tree: ModeTree) -> None:
+        epoch, shelf = need.epoch, self._buffer.find(need.epoch)
+        if need.first < 1 or need.last < need.first:
+            return
+        if shelf is None:
+            missing = [(need.first, need.last)]
+        else:
+            self._serve(peer, shelf.between(need.first, need.last), tree)
+            missing = shelf.absent(need.first, need.last)
+        for first, last in missing[:MAX_RANGES]:
+            had = min(last, shelf.next - 1) if shelf is not None and shelf.begun else 0
+            if above or epoch == self._reign(tree):
+                had = last
+            elif shelf is None or first < shelf.start:
+                had = 0
+            if had >= first:
+                tree.say(peer, TreeGone(self.topic, epoch, first, had))
+            if had < last:
+                self._want(epoch, max(first, had + 1), last, tree)
+
+    # --- gaps ---
+
+    def _missing(self) -> bool:
+        if self._wants:
+            return True
+        return self._at is not None and not self._buffer.shelf(self._at).settled
+
+    def _want(self, epoch: Epoch, first: int, last: int, tree: ModeTree) -> None:
+        """Something that a child needs and this node has not seen."""
+        key = (epoch, first, last)
+        if key in self._wants or len(self._wants) >= MAX_WANTS:
+            return
+        self._wants[key] = tree.now
+        if not self._ask(epoch, first, last, tree) and self._settled_reign(tree):
+            self._gone(epoch, first, last, None, tree)
+        else:
+            self._ask_later(tree)
+
+    def _satisfied(self, epoch: Epoch, first: int, last: int) -> None:
+        for key in [key for key in self._wants if key[0] == epoch]:
+            if first <= key[2] and last >= key[1] and not self._absent(key):
+                del self._wants[key]
+
+    def _absent(self, want: tuple[Epoch, int, int]) -> list[tuple[int, int]]:
+        shelf = self._buffer.find(want[0])
+        return [want[1:]] if shelf is None else shelf.absent(want[1], want[2])
+
+    def _ask_later(self, tree: ModeTree) -> None:
+        if not self._asking:
+            self._asking = True
+            tree.set_timer(self._wait, GAP)
+
+    def _ask_all(self, tree: ModeTree) -> None:
+        self._asking = False
+        self._give_up_what_waited(tree)
+        asked = 0
+        if self._at is not None:
+            for first, last in self._buffer.shelf(self._at).gaps()[:MAX_RANGES]:
+                self._ask(self._at, first, last, tree)
+                asked += 1
+        for want in list(self._wants)[:MAX_RANGES]:
+            for first, last in self._absent(want):
+                self._ask(want[0], first, last, tree)
+                asked += 1
+        if not asked:
+            self._wait = self.config.reorder_wait
+        else:
+            self._wait = min(2 * self._wait, SLOWEST * self.config.reorder_wait)
+        if self._missing():
+            self._ask_later(tree)
+
+    def _ask(self, epoch: Epoch, first: int, last: int, tree: ModeTree) -> bool:
+        """Ask the parent or, at the root, a child; whether there was somebody to ask."""
+        target = tree.parent
+        if tree.is_root:
+            target = self._further_child(Place(epoch, last), tree)
+        if target is not None:
+            tree.say(target, TreeNeed(self.topic, epoch, first, last))
+        return target is not None
+
+    def _further_child(self, place: Place, tree: ModeTree) -> Peer | None:
+        """A root asks a child that is beyond this place, or has come furthest towards it."""
+        there = [(claim, id_) for id_, claim in self._claims.items() if tree.child(id_) is not None]
+        beyond = [pair for pair in there if pair[0] > place]
+        best = min(beyond) if beyond else max(there, default=None)
+        return None if best is None else tree.child(best[1])
+
+    def _give_up_what_waited(self, tree: ModeTree) -> None:
+        """A gap that was there long enough, and all others that were there then."""
+        due = tree.now - self.config.gap_timeout
+        for want in [want for want, since in self._wants.items() if since <= due]:
+            parts = self._absent(want)
+            self._wants.pop(want)
+            for first, last in parts:
+                self._gone(want[0], first, last, None, tree)
+        if self._at is None:
+            return
+        shelf = self._buffer.shelf(self._at)
+        if shelf.settled:
+            self._stalled = None
+            return
+        if self._stalled is None or shelf.next > self._stalled.sequence:
+            self._stalled = Place(self._at, shelf.last)
+            self._stalled_since = tree.now
+        elif self._stalled_since <= due and (tree.parent is not None or tree.is_root):
+            for first, last in shelf.absent(shelf.next, self._stalled.sequence):
+                self._gone(self._at, first, last, None, tree)
+
+    def _gone(self, epoch: Epoch, first: int, last: int, said: Peer | None, tree: ModeTree) -> None:
+        """Nobody above has it. A root whose child has not, asks another, or waits for one that may have."""
+        if said is not None and tree.is_root:
+            self._claims.pop(said.id, None)
+            if self._ask(epoch, first, last, tree) or not self._settled_reign(tree):
+                return
+        for key in [key for key in self._wants if key[0] == epoch]:
+            if first <= key[1] and key[2] <= last:
+                del self._wants[key]
+        shelf = self._buffer.find(epoch)
+        parts = [(first, last)] if shelf is None else shelf.absent(first, last)
+        for part in parts:
+            for child in tree.children:
+                if said is None or child.id != said.id:
+                    tree.say(child, TreeGone(self.topic, epoch, *part))
+            first, last = part
+            if shelf is not None and shelf.begun:
+                first, last = max(first, shelf.next), min(last, shelf.last)
+                if first <= last:
+                    shelf.lose(first, last)
+        self._advance(tree)
+
+
+def merged(places: Iterable[Place], below: Epoch) -> tuple[Place, ...]:
+    """The furthest place of each epoch before this one, the latest epochs first."""
+    furthest: dict[Epoch, Place] = {}
+    for place in places:
+        known = furthest.get(place.epoch)
+        if place.epoch < below and (known is None or place > known):
+            furthest[place.epoch] = place
+    return tuple(sorted(furthest.values(), reverse=True)[:PAST])

@@ -1,0 +1,282 @@
+"""ordered: one order for all, kept through failures (Scribe JSAC III-B.2, made whole).
+
+The paper's recipe is three upcalls: ``on_forward`` numbers messages at the root and buffers them at every
+node of the tree, ``on_fault`` puts the last number into the repair join, ``on_join`` sends what comes after
+it. This is that, and what the paper leaves out:
+
+- *Numbers have epochs.* An epoch is one root's reign, (counter, root); numbers in it begin with 1 and have
+  no gaps. A new root begins a new epoch above all it has heard of. Order is total within an epoch, and
+  nobody goes back to a smaller one.
+- *Status.* Parents tell, with their answer to a join and with heartbeats, the last number and the last
+  known ones of the epochs before. So a loss at the end is seen too, and a node that was away knows which
+  epochs it must still go through.
+- *Gaps.* What came too early waits. After ``reorder_wait`` the node asks its parent, which sends the batch,
+  says that it is gone, or, if it lacks it too, asks in turn. A root, which has nobody above, asks a child
+  that said in its join that it is further. Forwarders that are no members do all of this too: their
+  children depend on it. What nobody fills in ``gap_timeout`` is given up. Each gap that is given up is
+  announced.
+- *A change of root.* A new root that knows of a predecessor waits for its word (the hand-over, or its join,
+  which says how far it came) as long as a question may take, or until it is known to be dead. Then it
+  begins.
+- *Two roots.* If a root hears of an epoch above its own it begins one above both. Whoever has reigned and
+  then sees that the epochs known to others leave out some of what it had numbered publishes that again.
+
+Subscribers know messages by their publishers' numbers too and drop what they have had, so publishing again
+does no harm but to bandwidth.
+
+Not promised: that one publisher's messages keep their order when the network loses some on their way to the
+root. Links are streams and do not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from overlaymq.core.reliability.following import GAP, Follower, merged
+from overlaymq.core.reliability.sequencer import Sequencer
+from overlaymq.ids import Id
+from overlaymq.messages import Epoch, Place, RootState, TreeStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from overlaymq.config import DeliveryConfig
+    from overlaymq.core.reliability.upcalls import ModeTree
+    from overlaymq.messages import Batch, Descriptor, Peer, Run
+
+BEGIN, REPLICATE = GAP + 1, GAP + 2
+"""Timers."""
+REPLICATE_EVERY = 1.0
+"""Seconds between two copies of the root's state for its replicas: a guess."""
+PREDECESSOR_WAIT = 2.0
+"""Seconds a new root waits for the word of the one before: a guess, a routed question's time."""
+EXPECT_SECONDS = 10.0
+"""How long a root that was asked for waits for the publication: a guess."""
+NEVER = float("-inf")
+
+
+class Ordered(Follower):
+    """See the module's text."""
+
+    def __init__(self, topic: Id, config: DeliveryConfig) -> None:
+        super().__init__(topic, config)
+        self._sequencer = Sequencer()
+        self._heritage: TreeStatus | None = None
+        self._window: tuple[Run, ...] = ()
+        self._reigns = False
+        self._reigned: dict[Epoch, None] = {}
+        self._began_at = NEVER
+        self._waiting_for: Id | None = None
+        self._unrooted_at = NEVER
+        self._released: dict[Id, None] = {}
+        self._will_replicate = False
+        self._replicated_at = NEVER
+        self._expecting_until = NEVER
+
+    # --- what others ask ---
+
+    @property
+    def sequencing(self) -> bool:
+        """A root that has begun its epoch."""
+        return self._reigns
+
+    @property
+    def holds(self) -> bool:
+        """Kept batches, or a root that was asked for."""
+        return len(self._buffer) > 0 or self._expecting_until > NEVER
+
+    @property
+    def lingers(self) -> bool:
+        """A former root stays a while: others may lack what it numbered last."""
+        return self._unrooted_at > NEVER
+
+    def place(self, batch: Batch) -> Place | None:
+        """Where the root has put a batch."""
+        return self._sequencer.place(batch)
+
+    def state(self, descriptor: Descriptor) -> RootState | None:
+        """For a successor."""
+        status = self.status() or self._heritage
+        return None if status is None else RootState(descriptor, status, self._sequencer.window())
+
+    # --- numbering ---
+
+    def on_forward(self, batch: Batch, tree: ModeTree) -> Batch | None:
+        """Number it at the root; keep it, and deliver what is due."""
+        if not batch.root_sequence:
+            return self._sequence(batch, tree)
+        self._keep(batch, tree)
+        return batch
+
+    def _sequence(self, batch: Batch, tree: ModeTree) -> Batch | None:
+        if self._sequencer.is_copy(batch):
+            return None
+        assert self._newest is not None
+        shelf = self._buffer.shelf(self._newest)
+        numbered = self._sequencer.propose(batch, self._newest, shelf.last + 1)
+        self._sequencer.commit(numbered, self._newest)
+        self._keep(numbered, tree)
+        self._replicate_soon(tree)
+        return numbered
+
+    # --- the root ---
+
+    def on_root(self, tree: ModeTree) -> None:
+        """Begin, or wait for the word of the root before."""
+        self._unrooted_at = NEVER
+        if self._reigns or self._waiting_for is not None:
+            return
+        before = self._known()
+        if before is None or before.root == tree.me.id or before.root in self._released:
+            self._begin(tree)
+            return
+        self._waiting_for = before.root
+        tree.set_timer(PREDECESSOR_WAIT, BEGIN)
+
+    def on_unrooted(self, tree: ModeTree) -> None:
+        """Nothing is numbered from here on."""
+        if self._reigns:
+            self._unrooted_at = tree.now
+        self._reigns = False
+        self._waiting_for = None
+        self._released.clear()
+
+    def _reign(self, tree: ModeTree) -> Epoch | None:
+        return self._newest if self._reigns and tree.is_root else None
+
+    def _settled_reign(self, tree: ModeTree) -> bool:
+        return self._reign(tree) is not None and (
+            tree.now - self._began_at > self.config.gap_timeout
+        )
+
+    def on_failed(self, peer: Peer, tree: ModeTree) -> None:
+        """A peer is gone: if a new root waits for its word, there will be none."""
+        self._claims.pop(peer.id, None)
+        if self._waiting_for == peer.id:
+            self._begin(tree)
+
+    def inherit(self, state: RootState, tree: ModeTree, last_word: bool = False) -> None:
+        """What another root knew; its last word if it hands over."""
+        status = state.status
+        if self._heritage is None or status.last >= self._heritage.last:
+            self._heritage, self._window = status, state.window
+        if not last_word:
+            return
+        root = status.last.epoch.root
+        self._word_of(root, Place(status.last.epoch, status.last.sequence + 1), tree)
+        if self._newest is not None and self._reigns and status.last.epoch > self._newest:
+            self._outbid(status, tree)
+
+    def _word_of(self, who: Id, expects: Place, tree: ModeTree) -> None:
+        if expects.epoch.root != who or who == tree.me.id:
+            return
+        last = Place(expects.epoch, expects.sequence - 1)
+        if self._heritage is None or last > self._heritage.last:
+            past = self._heritage.past if self._heritage is not None else ()
+            self._heritage = TreeStatus(last, past)
+        self._released[who] = None
+        if self._waiting_for == who:
+            self._begin(tree)
+
+    def expect_publication(self, now: float) -> None:
+        """Somebody asked for the root and will publish."""
+        self._expecting_until = now + EXPECT_SECONDS
+
+    def _known(self) -> Epoch | None:
+        known = [self._newest] if self._newest is not None else []
+        if self._heritage is not None:
+            known.append(self._heritage.last.epoch)
+        return max(known, default=None)
+
+    def _begin(self, tree: ModeTree) -> None:
+        """A new epoch above all that were heard of."""
+        self._waiting_for = None
+        before = self._known()
+        past = list(self._past)
+        if self._newest is not None:
+            past.append(Place(self._newest, self._buffer.shelf(self._newest).last))
+        told: tuple[Place, ...] = ()
+        if self._heritage is not None:
+            told = (self._heritage.last, *self._heritage.past)
+            self._sequencer.inherit(self._window)
+            self._heritage, self._window = None, ()
+        epoch = Epoch(1 if before is None else before.counter + 1, tree.me.id)
+        self._newest, self._past = epoch, merged([*past, *told], epoch)
+        for place in self._past:
+            shelf = self._buffer.find(place.epoch)
+            if shelf is not None:
+                shelf.last = max(shelf.last, place.sequence)
+        self._buffer.shelf(epoch).begin(1)
+        if self._at is None:
+            self._at = epoch
+        self._reigns, self._began_at = True, tree.now
+        if told:
+            self._publish_again(told, tree)
+        self._reigned[epoch] = None
+        for child in tree.children:
+            self._tell(child, tree)
+        self._replicate(tree)
+        self._advance(tree)
+
+    def _outbid(self, status: TreeStatus, tree: ModeTree) -> None:
+        if self._heritage is None or status.last > self._heritage.last:
+            self._heritage, self._window = status, ()
+        if self._reigns:
+            self._begin(tree)
+
+    def _publish_again(self, told: Iterable[Place], tree: ModeTree) -> None:
+        """What this node has numbered in former reigns and those that tell do not know of."""
+        known = {place.epoch: place.sequence for place in told}
+        for epoch in [one for one in self._reigned if one != self._newest]:
+            del self._reigned[epoch]
+            shelf = self._buffer.find(epoch)
+            if shelf is None:
+                continue
+            for batch in list(shelf.between(known.get(epoch, 0) + 1, shelf.last)):
+                self._sequencer.allow(batch)
+                tree.publish_again(
+                    msgspec.structs.replace(
+                        batch, root=Id(0), root_epoch=0, root_sequence=0, hop=0, wire=None
+                    )
+                )
+
+    def _replicate_soon(self, tree: ModeTree) -> None:
+        if self._will_replicate:
+            return
+        wait = self._replicated_at + REPLICATE_EVERY - tree.now
+        if wait <= 0:
+            self._replicate(tree)
+            return
+        self._will_replicate = True
+        tree.set_timer(wait, REPLICATE)
+
+    def _replicate(self, tree: ModeTree) -> None:
+        state = self.state(tree.descriptor)
+        if state is not None and self._reign(tree) is not None:
+            self._replicated_at = tree.now
+            tree.replicate(state)
+
+    # --- time ---
+
+    def on_timer(self, token: int, tree: ModeTree) -> None:
+        """Gaps, a predecessor that does not answer, or a copy that is due."""
+        if token == GAP:
+            self._ask_all(tree)
+        elif token == BEGIN and self._waiting_for is not None and tree.is_root:
+            self._begin(tree)
+        elif token == REPLICATE:
+            self._will_replicate = False
+            self._replicate(tree)
+
+    def on_tick(self, tree: ModeTree) -> None:
+        """Let go what is too old."""
+        self._buffer.trim(tree.now)
+        if self._expecting_until <= tree.now:
+            self._expecting_until = NEVER
+        if tree.now - self._unrooted_at > self.config.gap_timeout:
+            self._unrooted_at = NEVER
+        for id_ in [one for one in self._claims if tree.child(one) is None]:
+            del self._claims[id_]
+        self._advance(tree)
