@@ -39,7 +39,7 @@ import msgspec
 
 from overlaymq.ids import Id
 from overlaymq.sim import oracle
-from overlaymq.sim.experiments.base import Curve, Experiment, Findings, Series, Settings
+from overlaymq.sim.experiments.base import Curve, Experiment, Findings, Series, Settings, averaged
 from overlaymq.sim.experiments.traffic import (
     EXCHANGES,
     MEASUREMENT,
@@ -455,5 +455,5 @@ EXPERIMENT = Experiment(
     about="hops, repair calls and delivery when a tenth of the nodes fails silently",
     ids=("P6", "P7", "PA-3", "PA-4"),
     nodes=5_000,
-    run=run,
+    run=averaged(run),
 )
