@@ -38,7 +38,7 @@ from overlaymq.errors import (
 )
 from overlaymq.events import Lagged, Missed, ParentLost, Ready, Repaired
 from overlaymq.runtime.message import Message
-from overlaymq.runtime.node import Node, NodeStatistics
+from overlaymq.runtime.node import Accepted, Node, NodeStatistics
 from overlaymq.runtime.opening import open_node
 from overlaymq.runtime.publishing import Receipt
 from overlaymq.runtime.subscription import Last, Subscription, SubscriptionStatistics
@@ -54,6 +54,7 @@ from overlaymq.runtime.typed import (
 __version__ = VERSION
 
 __all__ = [
+    "Accepted",
     "BufferFull",
     "Closed",
     "Codec",

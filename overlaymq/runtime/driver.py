@@ -28,6 +28,7 @@ from overlaymq.core.flow import REFRESH_SHARE, Flow, Transit
 from overlaymq.core.node import is_supported
 from overlaymq.errors import Closed, ForkedProcess, NotSupported, TopicUnavailable
 from overlaymq.events import (
+    AnycastAnswered,
     Deliver,
     Dropped,
     Found,
@@ -473,7 +474,7 @@ class Driver:
             elif isinstance(event, ParentLost):
                 self._ready.discard(event.topic)
             self._tell(event.topic, event)
-        elif isinstance(event, TopicKnown | TopicFailed | Found | Ponged):
+        elif isinstance(event, TopicKnown | TopicFailed | AnycastAnswered | Found | Ponged):
             question = self._questions.pop(event.request, None)
             if question is not None:
                 question.settle(event)

@@ -8,9 +8,24 @@ import msgspec
 import trio
 
 from overlaymq import ids
+from overlaymq.core.node import STRATEGIES
 from overlaymq.core.topics import settings
-from overlaymq.errors import OverlayError, TopicConflict, WouldBlock
-from overlaymq.events import CountMembers, Found, Lookup, PingPeer, Ponged
+from overlaymq.errors import (
+    NotSupported,
+    OverlayError,
+    PayloadTooLarge,
+    TopicConflict,
+    WouldBlock,
+)
+from overlaymq.events import (
+    Anycast,
+    AnycastAnswered,
+    CountMembers,
+    Found,
+    Lookup,
+    PingPeer,
+    Ponged,
+)
 from overlaymq.runtime.naming import proposal, split
 from overlaymq.runtime.publishing import Publisher
 from overlaymq.runtime.subscription import Subscription
@@ -28,8 +43,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MAX_ANYCAST = 65_536
+"""Bytes of an anycast's payload, which travels with what was searched: a guess."""
 POLL_MEMBERS = 0.1
 """Seconds between two questions of ``wait_subscribers``: a guess."""
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """Which nodes accepted an anycast. ``complete``: as many as were wanted, or nobody else would; if not,
+    time ran out or the topic was too large to search."""
+
+    nodes: tuple[str, ...]
+    complete: bool
 
 
 class NodeStatistics(msgspec.Struct, frozen=True):
@@ -165,6 +190,24 @@ class Node:
                 while self._driver.members.get(descriptor.id, -1) < count:
                     await self._driver.members_told.park()
                 return self._driver.members[descriptor.id]
+
+    async def anycast(self, topic: str, payload: bytes, *, count: int = 1) -> Accepted:
+        """Offer a payload to subscribed nodes, near ones first, until ``count`` have accepted it.
+
+        A node accepts by its ``on_anycast`` upcall. Raises NotSupported on a topic without a tree."""
+        if count < 1:
+            raise OverlayError(f"count: expected at least 1, got {count}")
+        if len(payload) > MAX_ANYCAST:
+            raise PayloadTooLarge(f"an anycast of {len(payload)} bytes; the most is {MAX_ANYCAST}")
+        descriptor = await self._find(topic)
+        if not STRATEGIES[descriptor.strategy].anycasts:
+            raise NotSupported(
+                f"topic {topic!r} is disseminated by {descriptor.strategy!r}, which has no tree to search; "
+                "create it with strategy='scribe'"
+            )
+        event, _ = await self._driver.ask(lambda r: Anycast(r, descriptor, bytes(payload), count))
+        assert isinstance(event, AnycastAnswered)
+        return Accepted(tuple(ids.text(peer.id) for peer in event.accepted), event.complete)
 
     async def _publisher(self, topic: str) -> Publisher:
         self._driver.check_open()

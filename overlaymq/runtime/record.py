@@ -92,7 +92,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     """What one upcall did. ``changed`` is its argument afterwards, if it was changed in place; ``answer`` is
     what it returned, unless that was its argument (``same``) or something that no record can hold
     (``foreign`` is its repr); ``raised`` is the repr of what it raised. ``asked`` is what it asked its tree
-    for, ``note`` what it added to a join."""
+    for, ``note`` what it added to a join, ``accepted`` whether it took an anycast."""
 
     name: str
     same: bool = False
@@ -102,6 +102,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     raised: str | None = None
     asked: tuple[events.Send | events.SetTimer, ...] = ()
     note: bytes = b""
+    accepted: bool = False
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):

@@ -250,6 +250,8 @@ def _answered(verdict: Verdict, subject: Any, tree: Tree) -> Any:
         raise Raised(verdict.raised)
     if verdict.foreign is not None:
         return Foreign(verdict.foreign)
+    if verdict.accepted:
+        return True
     return subject if verdict.same else verdict.answer
 
 
