@@ -6,13 +6,14 @@ from math import ceil, log
 from typing import TYPE_CHECKING, Any
 
 from overlaymq.config import Config, ScribeConfig
-from overlaymq.events import Received
-from overlaymq.messages import Routed, TreeJoin, TreeJoins
+from overlaymq.events import PeerFailed, Received
+from overlaymq.ids import Id
+from overlaymq.messages import Peer, Routed, TreeJoin, TreeJoins
 from overlaymq.sim.faults import Faults
+from overlaymq.transport.codec import decode, decode_control_frame, encode
 from tests.core.network import Network, described
 
 if TYPE_CHECKING:
-    from overlaymq.ids import Id
     from overlaymq.sim.engine import Host
 
 CRASHES = 6
@@ -64,3 +65,43 @@ def test_only_a_logarithmic_number_of_nodes_takes_part_in_a_repair() -> None:
         handled = [handled for _, handled in counted]
         means[size] = sum(handled) / len(handled)
     assert means[2048] <= 3 * means[128], means
+
+
+def test_a_node_with_many_topics_joins_again_with_a_message_for_each_next_hop() -> None:
+    """Reference: FreePastry's buildManifests, by way of protocols.md 3.9."""
+    bare = Config(scribe=ScribeConfig(max_children=0, collapse_after=0.0))
+    network = Network(2, 150, bare, Faults(link_break=0.05))
+    (busy,) = network.sample(1)
+    topics = [described(f"many {number}") for number in range(300)]
+    for topic in topics:
+        network.subscribe(busy, topic)
+    network.run(5)
+    parents = [p.parent for topic in topics if (p := network.place(busy, topic)) and p.parent]
+    lost = max(parents, key=parents.count)
+    orphaned = parents.count(lost)
+    assert orphaned > 10, "otherwise this shows nothing"
+    sent: list[Routed] = []
+
+    def on_send(now: float, host: Host, peer: Peer, message: object, fate: object) -> None:
+        if host.peer == busy.me and isinstance(message, Routed):
+            sent.append(message)
+
+    network.simulation.on_send = on_send
+    network.crash(network.nodes[lost.id])
+    network.simulation.start(busy.me, PeerFailed(lost, "broken"))
+    network.run(0.0)
+    joins = [message for message in sent if isinstance(message.body, TreeJoin | TreeJoins)]
+    together = [len(one.body.joins) for one in joins if isinstance(one.body, TreeJoins)]
+    assert sum(together) + len(joins) - len(together) == orphaned
+    assert len(joins) < orphaned / 3
+    network.run(30)
+    assert network.broken(*topics) == []
+
+
+def test_joins_that_travel_together_survive_the_wire() -> None:
+    topic = described("wire")
+    child = Peer(Id(1), "child", 2)
+    join = TreeJoin(topic.id, child, topic, 3, 4, b"note", serial=5, credentials=b"who I am")
+    routed = Routed(topic.key, child, 1, 0, TreeJoins((join, join)))
+    (envelope,) = decode_control_frame(encode(routed)).envelopes
+    assert decode(envelope) == routed
