@@ -120,6 +120,8 @@ class Outcome(msgspec.Struct, frozen=True):
     lookups: int
     lost: int
     inconsistent: int
+    doubled: int
+    """Those of them that were delivered at two nodes, each of which may have been right in its time."""
     hops: float
     """Of all delivered lookups together, as the seconds below."""
     routed_seconds: float
@@ -131,7 +133,7 @@ class Outcome(msgspec.Struct, frozen=True):
     arrivals: int
     failures: int
     false_deaths: int
-    """Declarations that a living node was dead."""
+    """Living nodes that others let go: declared dead, or joiners that said goodbye to start over."""
     events: int
     kinds: dict[str, int]
 
@@ -323,7 +325,8 @@ class Trial:
         """What became of the lookups, as fields of an outcome."""
         ring = self.ring
         ends = [end for deliveries in ring.deliveries.values() for end in deliveries]
-        wrong = misplaced(ring.changes, ends, ring.keys) | twice(ring.deliveries)
+        doubled = twice(ring.deliveries)
+        wrong = misplaced(ring.changes, ends, ring.keys) | doubled
         done = [
             Lookup(source, first.at, first.hops, first.when - sent_at)
             for request, (source, sent_at) in self.asked.items()
@@ -337,6 +340,7 @@ class Trial:
             "lookups": len(self.asked),
             "lost": len(self.asked) - len(done),
             "inconsistent": len(wrong),
+            "doubled": len(doubled),
             "hops": sum(lookup.hops for lookup in done),
             "routed_seconds": sum(lookup.seconds for lookup in moved),
             "direct_seconds": sum(direct),
@@ -449,9 +453,10 @@ def words(name: str, outcome: Outcome) -> str:
     kinds = sorted(outcome.kinds.items(), key=lambda item: -item[1])
     rates = ", ".join(f"{kind} {count / outcome.node_seconds:.3f}" for kind, count in kinds[:8])
     return (
-        f"{name}: {outcome.lookups} lookups, {outcome.lost} lost, {outcome.inconsistent} inconsistent; "
+        f"{name}: {outcome.lookups} lookups, {outcome.lost} lost, {outcome.inconsistent} inconsistent "
+        f"({outcome.doubled} of them at two nodes); "
         f"{outcome.arrivals} arrivals, {outcome.failures} failures, {outcome.false_deaths} living nodes "
-        f"declared dead; median stretch {outcome.median_stretch:.2f}; messages a second and node: {rates}"
+        f"let go; median stretch {outcome.median_stretch:.2f}; messages a second and node: {rates}"
     )
 
 
