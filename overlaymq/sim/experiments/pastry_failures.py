@@ -5,13 +5,12 @@ from two random survivors each, before the failures, after them without repair, 
 before and without repair are walks over the tables (``walk``); between them and those after repair the
 same lookups run through the protocol, which repairs lazily what they meet, with its upkeep as configured.
 
-When does a lookup end? The paper's experiment has k = 5 replicas of what is looked up (protocols.md cites a
-digest that says so), so it ends at the first of the five nodes that were closest to the key before the
-failures. The hops to the closest living node are given beside it, unjudged. The published level lies
-between the two. The routing rule is not the cause: with it the hop distribution of P2 comes out at
-100,000 nodes, and that of 5,000 nodes to the closest one is then about 2.94. With three replicas all three
-published figures would come out within 0.04, but nothing says three. What does not depend on where a lookup
-ends is judged as well: the hops that failures add, and how many of them repair leaves.
+When does a lookup end? The paper's experiment has k = 5 replicas of what is looked up (a digest of the paper
+says so; the paper itself was not at hand), so the judged reading ends it at the first of the five nodes that
+were closest to the key before the failures. It was chosen after the plain reading, up to the closest living
+node, had come out at 2.94 hops; that one is given beside it, unjudged. Neither reproduces the published
+level, which lies between the two, and why is not known. The hops that failures add, and how many of them
+repair leaves, are judged as well: they depend less on where a lookup ends.
 
 *P7*: calls of repair for each failed node; ``traffic`` says what counts. The paper's figure is close to one
 call for each reference to the dead node (16 leaf sets and some 40 routing tables). Here it costs more, by
