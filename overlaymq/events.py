@@ -80,11 +80,12 @@ class OpenTopic(msgspec.Struct, frozen=True, gc=False):
 
 class Subscribe(msgspec.Struct, frozen=True, gc=False):
     """This node becomes a member of the topic. ``last`` asks for that many recent messages; ``note`` is for
-    the upcalls of the node that takes it as a child."""
+    the upcalls of the node that takes it as a child, ``credentials`` are shown to it."""
 
     descriptor: Descriptor
     last: int = 0
     note: bytes = b""
+    credentials: bytes = b""
 
 
 class Unsubscribe(msgspec.Struct, frozen=True, gc=False):

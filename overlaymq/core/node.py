@@ -231,8 +231,10 @@ class Node:
         match command:
             case Publish(descriptor, batch):
                 return self._open(descriptor, now).publish(batch, now)
-            case Subscribe(descriptor, last, note):
-                return self._open(descriptor, now).subscribe(last, now, note)
+            case Subscribe(descriptor, last, note, credentials):
+                strategy = self._open(descriptor, now)
+                strategy.credentials = credentials
+                return strategy.subscribe(last, now, note)
             case Unsubscribe(topic):
                 if topic not in self._topics:
                     return []
@@ -339,7 +341,7 @@ class Node:
             return self._joins_passed(body, self.me, now)
         if isinstance(body, _ABOUT_TOPIC):
             return self._about(body.descriptor, body.topic, now, body, routed.source)
-        if isinstance(body, BatchSequenced):
+        if isinstance(body, BatchSequenced | TreeTold):
             return self.receive(routed.source, body, now)
         return [Notify(Dropped(f"routed {type(body).__name__}"))]
 

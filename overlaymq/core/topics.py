@@ -42,6 +42,10 @@ MAX_TEXT = 512
 """Characters of a name or setting; what peers make a node keep is bounded (a guess)."""
 
 
+MAX_CREDENTIALS = 4096
+"""Bytes of credentials, of a descriptor or of a join: a guess, some certificates."""
+
+
 class Ring(Protocol):
     """What the topics need to know of Pastry."""
 
@@ -57,7 +61,7 @@ def settings(descriptor: Descriptor) -> tuple[str, str, str, Id]:
 
 def digest(descriptor: Descriptor) -> bytes:
     """Orders descriptors of one topic, the same way on every node."""
-    return hashlib.sha256(repr(settings(descriptor)).encode()).digest()
+    return hashlib.sha256(repr((settings(descriptor), descriptor.credentials)).encode()).digest()
 
 
 def settled(held: Descriptor | None, offered: Descriptor) -> Descriptor:
@@ -70,7 +74,7 @@ def settled(held: Descriptor | None, offered: Descriptor) -> Descriptor:
 def is_consistent(descriptor: Descriptor) -> bool:
     """Whether the id is the hash of the name and creator, as everyone can check, in sensible size."""
     texts = (descriptor.name, descriptor.creator, *settings(descriptor)[:3])
-    if any(len(text) > MAX_TEXT for text in texts):
+    if any(len(text) > MAX_TEXT for text in texts) or len(descriptor.credentials) > MAX_CREDENTIALS:
         return False
     return descriptor.id == ids.topic_id(descriptor.name, descriptor.creator)
 
@@ -133,6 +137,8 @@ class Topics:
             full = f"node {ids.short(self._me.id)} keeps {self._config.max_topics} topics already"
             return [Send(source, TopicOpened(message.request, None, full))]
         confirmed = held is None or (offered.explicit and settings(held) == settings(offered))
+        if held is not None and held.explicit and held.credentials != offered.credentials:
+            confirmed = False  # whoever created it first did
         if confirmed and held != offered:
             self._held[offered.id] = offered
             self._given.pop(offered.id, None)

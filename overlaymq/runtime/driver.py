@@ -526,7 +526,7 @@ class Driver:
         others.append(subscription)
         if len(others) == 1:
             self._ready.discard(descriptor.id)
-            self.handle(Subscribe(descriptor, subscription.since))
+            self.handle(Subscribe(descriptor, subscription.since, b"", subscription.credentials))
         elif descriptor.id in self._ready:
             subscription.happened(Ready(descriptor.id))
 

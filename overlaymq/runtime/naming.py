@@ -60,6 +60,7 @@ def proposal(
     creator: str = "",
     root: str = "topic",
     explicit: bool = False,
+    credentials: bytes = b"",
     **settings: Any,
 ) -> Descriptor:
     """The descriptor this node would give the topic if it is the first to speak of it."""
@@ -88,4 +89,5 @@ def proposal(
         reliability=chosen.reliability,
         flow=chosen.flow,
         explicit=explicit,
+        credentials=credentials,
     )

@@ -105,10 +105,12 @@ class Node:
         flow: str | None = None,
         creator: str = "",
         root: str = "topic",
+        credentials: bytes = b"",
     ) -> None:
         """Create a topic with these settings; the configured defaults fill in the rest.
 
         ``root="creator"`` puts the topic's root at this node, the best place if it publishes most.
+        ``credentials`` are kept with the topic; nobody checks them yet.
         Raises TopicConflict if the topic exists with other settings.
         """
         wanted = proposal(
@@ -118,6 +120,7 @@ class Node:
             creator=creator,
             root=root,
             explicit=True,
+            credentials=credentials,
             strategy=strategy,
             reliability=reliability,
             flow=flow,
@@ -240,8 +243,11 @@ class Node:
         when_full: str = "block",
         receive_own: bool = True,
         since: Last | None = None,
+        credentials: bytes = b"",
     ) -> Subscription:
-        """A subscription: enter it with ``async with``, iterate it with ``async for``."""
+        """A subscription: enter it with ``async with``, iterate it with ``async for``.
+
+        ``credentials`` are shown to the node that takes this one as a child; nobody checks them yet."""
         self._driver.check_open()
         split(topic)
         return Subscription(
@@ -254,6 +260,7 @@ class Node:
             when_full=when_full,
             receive_own=receive_own,
             since=since,
+            credentials=credentials,
         )
 
     # --- the ring ---

@@ -76,6 +76,7 @@ class Subscription:
         when_full: str = "block",
         receive_own: bool = True,
         since: Last | None = None,
+        credentials: bytes = b"",
     ) -> None:
         if when_full not in POLICIES:
             raise ConfigError(
@@ -84,6 +85,7 @@ class Subscription:
         self.topic = topic
         self.descriptor: Descriptor | None = None
         self.receive_own = receive_own
+        self.credentials = credentials
         if since is not None and getattr(since, "count", 0) < 1:
             raise ConfigError(
                 f"since: expected overlaymq.Last(n) with n of at least 1, got {since!r}"

@@ -66,6 +66,8 @@ class Strategy(ABC):
     def __init__(self, descriptor: Descriptor, around: Surroundings) -> None:
         self.descriptor = descriptor
         self.around = around
+        self.credentials = b""
+        """What this node shows when it joins. Opaque: nobody checks them yet."""
 
     @abstractmethod
     def subscribe(self, last: int, now: float, note: bytes = b"") -> Effects:

@@ -14,6 +14,7 @@ from overlaymq.core.dissemination.children import Child
 from overlaymq.core.dissemination.rooted import Rooted, next_hop
 from overlaymq.core.reliability.history import History
 from overlaymq.core.reliability.upcalls import ModeTree
+from overlaymq.core.topics import MAX_CREDENTIALS
 from overlaymq.events import Notify, ParentLost, Ready, Repaired, Route, Send, SetTimer, Timer
 from overlaymq.messages import TreeBeat, TreeJoin, TreeJoined, TreeLeave, TreeRefresh, TreeRefused
 
@@ -165,6 +166,7 @@ class TreePlace(Rooted):
             note=self._note,
             expects=None if mode is None else mode.expects(),
             serial=self._round,
+            credentials=self.credentials,
         )
 
     def _joined(self, peer: Peer, joined: TreeJoined, now: float) -> Effects:
@@ -277,6 +279,8 @@ class TreePlace(Rooted):
         known = self._children.get(child.id)
         if known is None and len(self._children) >= self.around.rendezvous.max_members:
             return None
+        if len(join.credentials) > MAX_CREDENTIALS:
+            return None
         expires = now + self.around.rendezvous.expire_after
         self._children[child.id] = Child(
             child, expires, join.members, join.serial, join.credentials
@@ -374,6 +378,6 @@ class TreePlace(Rooted):
 
     def _disown(self, peer: Peer) -> Effects:
         """Somebody takes this node for a child. While a join is under way, it may well become one."""
-        if self._joining or peer.id in self._children:
+        if self._joining:
             return []
         return [Send(peer, self._leave())]
