@@ -10,6 +10,11 @@ A message is held, within bounds, while this node is not active yet, while it ha
 while the liveness of its owner is in doubt; it is routed again when the leaf set changes, a lease comes or a
 suspicion is settled.
 
+An acknowledgement that comes too late still counts: the message is taken care of, and is not sent again if
+it was held meanwhile; and its round trip, known because every try has a number of its own, makes the next
+deadline longer. Without this, whoever waits for a node that is merely slow sends it the same messages over
+and over, and it never catches up.
+
 A message whose acknowledgement was lost travels twice. Its source has given it a random number, so a hop
 knows what the same neighbour hands over again (and acknowledges it again), and the owner what it has
 delivered already. At a hop the number of hops is part of the key: a message that comes round because two
@@ -39,6 +44,8 @@ FIRST_FLOOR = 10
 """The first deadline in units of ``ack_timeout_min``, beside the distance: the transport's round trip
 says little about how busy the node above it is. A guess."""
 SERIAL_BITS = 63
+RETRACTED_KEPT = 1024
+"""Tries given up that may still be acknowledged: a guess."""
 
 
 class Pending:
@@ -63,13 +70,17 @@ class Forwarding:
         "_held",
         "_hold_timer_set",
         "_pending",
+        "_retracted",
         "_round_trips",
+        "_settled",
         "_state",
     )
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._pending: dict[int, Pending] = {}
+        self._retracted: dict[int, Pending] = {}
+        self._settled: Recent[tuple[Id, int]] = Recent(RETRACTED_KEPT)
         self._held: list[tuple[Routed, float]] = []
         self._hold_timer_set = False
         self._round_trips: dict[Id, tuple[float, float]] = {}
@@ -145,10 +156,12 @@ class Forwarding:
 
     def acked(self, peer: Peer, ack: RoutedAck) -> None:
         """The neighbour has the message; its round trip sets the next deadline."""
-        pending = self._pending.get(ack.serial)
+        pending = self._pending.get(ack.serial) or self._retracted.get(ack.serial)
         if pending is None or pending.peer.id != peer.id:
             return
-        del self._pending[ack.serial]
+        if self._pending.pop(ack.serial, None) is None:
+            del self._retracted[ack.serial]
+            self._settled.seen((pending.routed.source.id, pending.routed.origin_serial))
         sample = self._state.now - pending.sent_at
         known = self._round_trips.get(peer.id)
         if known is None:
@@ -208,8 +221,10 @@ class Forwarding:
     def release(self) -> None:
         """Something has changed: try what is held again."""
         held, self._held = self._held, []
+        settled = self._settled
         for routed, until in held:
-            self.move(routed, until=until)
+            if not routed.origin_serial or (routed.source.id, routed.origin_serial) not in settled:
+                self.move(routed, until=until)
 
     def hand_back(self, members: tuple[Peer, ...]) -> None:
         """This node is no longer where held messages belong: its former leaves find who is."""
@@ -290,6 +305,9 @@ class Forwarding:
     def _reroute(self, serial: int) -> None:
         state = self._state
         pending = self._pending.pop(serial)
+        if len(self._retracted) >= RETRACTED_KEPT:
+            del self._retracted[next(iter(self._retracted))]
+        self._retracted[serial] = pending
         avoid = (*pending.avoid, pending.peer.id)
         if len(avoid) > state.config.reroutes:
             state.drop("pastry: rerouted too often")

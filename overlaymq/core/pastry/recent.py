@@ -24,6 +24,9 @@ class Recent(Generic[Key]):
     def __len__(self) -> int:
         return len(self._keys)
 
+    def __contains__(self, key: Key) -> bool:
+        return key in self._keys
+
     def seen(self, key: Key) -> bool:
         """Whether the key is known; it is from now on."""
         keys = self._keys
