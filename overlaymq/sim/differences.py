@@ -31,9 +31,9 @@ DIFFERENCES: dict[str, str] = {
     "P4": (
         "Not reproduced. Of the 15 entries of level 0 more than two are not the nearest that exist, after "
         "5,000 joins a tenth of a second apart, so that many are under way at once; the paper does not "
-        "say how fast its nodes arrived. A new node tells those in its own tables of itself, and nobody "
-        "else learns of it before the next exchange of rows, which comes every 15 minutes. Levels 2 and 3 "
-        "are nearly perfect (SIM-2)."
+        "say how fast its nodes arrived. Not examined yet; a likely reason is that a new node tells only "
+        "those in its own tables of itself, and others learn of it by the exchange of rows, which comes "
+        "every 15 minutes. Levels 2 and 3 are nearly perfect (SIM-2)."
     ),
     "P9": (
         "The source gives two bounds from an analysis that it does not show. The share follows from the "
