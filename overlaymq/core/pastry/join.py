@@ -243,8 +243,10 @@ class Joining:
         if near is None:
             return
         state = self._state
+        if not self._asks:
+            # Kept when the question is asked again: a far node's answer may be to the first try.
+            self._serial = state.next_serial()
         self._asks += 1
-        self._serial = state.next_serial()
         rows = () if self._row is None else (self._row,)
         state.send(near, StateRequest(self._serial, rows, leaves=self._row is None))
         self._wait(patience)

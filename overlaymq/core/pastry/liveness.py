@@ -4,10 +4,11 @@ Each node asks its two neighbours on the ring for a lease every period (``leases
 does not answer. A node that does not acknowledge or whose link breaks is *suspected*: routed around, and
 probed. Only when the probe and its retries fail, and no lease that this node granted it is running, is it
 dead and removed. A rumour of death is never believed, only verified, and not more often than a probe takes.
-After a death the whole leaf set is probed with the list of the failed, so that several adjacent failures
-are found in parallel. Deaths come in bursts, so there is one such round in a probe timeout, which tells of
-all, and leaves out who has heard of them by another probe or answer; the gap itself is closed at once
-(``settle``).
+Who finds a death out probes its whole leaf set with the list of the failed, so that several adjacent
+failures are found in parallel; who was told of it and has verified it does not tell it again (deviation:
+MSPastry's nodes all do, about l * l messages a death). Deaths come in bursts, so there is one such round in
+a probe timeout, which tells of all, and leaves out who has heard of them by another probe or answer; the
+gap itself is closed at once (``settle``).
 
 A leaf probe carries the prober's leaf set and the ids it believes failed. Whoever is heard from in a
 probe or its answer enters the leaf set; those it names are probed before they may, but only as many as
@@ -44,9 +45,10 @@ BROKEN_LINK_PAUSE = 0.25
 
 
 class Probing:
-    """An outstanding leaf probe. ``round`` tells its timer from that of an earlier try."""
+    """An outstanding leaf probe. ``round`` tells its timer from that of an earlier try; ``rumour``: others
+    know of the death, if it is one."""
 
-    __slots__ = ("heard", "peer", "round", "sent_at", "tries")
+    __slots__ = ("heard", "peer", "round", "rumour", "sent_at", "tries")
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
@@ -54,6 +56,7 @@ class Probing:
         self.round = 0
         self.sent_at = 0.0
         self.heard = False
+        self.rumour = False
 
 
 class Liveness:
@@ -62,6 +65,7 @@ class Liveness:
     __slots__ = (
         "_answered",
         "_probing",
+        "_quiet",
         "_round",
         "_rumours",
         "_spares",
@@ -74,6 +78,7 @@ class Liveness:
     def __init__(self, state: State) -> None:
         self._state = state
         self._probing: dict[Id, Probing] = {}
+        self._quiet = False
         self._round = 0
         self._spares: dict[Id, Peer] = {}
         self._answered: dict[Id, float] = {}
@@ -192,7 +197,9 @@ class Liveness:
             self._state.suspects.pop(id_, None)
             self._state.release_due = True
         else:
+            self._quiet = probing.rumour
             self.died(probing.peer)
+            self._quiet = False
         self.settle()
 
     def died(self, peer: Peer) -> None:
@@ -262,7 +269,12 @@ class Liveness:
         return asked
 
     def tell_leaves(self) -> None:
-        """A leaf is gone: the others will be told, together with what else dies meanwhile."""
+        """A leaf is gone: the others will be told, together with what else dies meanwhile. Who was told
+        itself only closes its gap."""
+        if self._quiet:
+            for extreme in self._state.leaves.extremes():
+                self.probe(extreme)
+            return
         self._told.clear()
         if self._will_tell:
             return
@@ -320,7 +332,7 @@ class Liveness:
         state = self._state
         pause = self._rumour_pause() - (state.now - self._answered.get(peer.id, -inf))
         if pause <= 0:
-            self.probe(peer)
+            self._probe_rumoured(peer)
         elif peer.id not in self._rumours:
             self._rumours[peer.id] = None
             state.set_timer("rumour", pause, peer.id)
@@ -330,7 +342,11 @@ class Liveness:
         self._rumours.pop(id_, None)
         known = self._state.known(id_)
         if known is not None:
-            self.probe(known)
+            self._probe_rumoured(known)
+
+    def _probe_rumoured(self, peer: Peer) -> None:
+        if peer.id not in self._probing and self.probe(peer):
+            self._probing[peer.id].rumour = True
 
     def _rumour_pause(self) -> float:
         config = self._state.config
