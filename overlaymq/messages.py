@@ -418,10 +418,12 @@ class TreeLeave(msgspec.Struct, frozen=True, gc=False):
 
 
 class TreeRefresh(msgspec.Struct, frozen=True, gc=False):
-    """scribe: I am still your child, with so many members in my subtree."""
+    """scribe: I am still your child, with so many members in my subtree. ``yields_to``: this one will have my
+    place."""
 
     topic: Id
     members: int
+    yields_to: Peer | None = None
 
 
 class TreeBeat(msgspec.Struct, frozen=True, gc=False):

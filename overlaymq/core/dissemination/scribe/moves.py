@@ -34,7 +34,7 @@ from overlaymq.messages import Sibling, TreeDrop
 if TYPE_CHECKING:
     from overlaymq.core.dissemination.base import Effects, Surroundings
     from overlaymq.ids import Id
-    from overlaymq.messages import Descriptor, Peer, TreeJoin, TreeJoined, TreeRefused
+    from overlaymq.messages import Descriptor, Peer, TreeJoin, TreeJoined, TreeRefresh, TreeRefused
 
 MAX_SIBLINGS = 256
 """Entries of a children table that a dropped child is sent and looks at, the nearest: a guess."""
@@ -72,8 +72,10 @@ class Moving(TreePlace):
         """Round trips to children."""
         self._unmeasured: dict[Id, None] = {}
         self._measurings = 0
-        self._going: dict[Id, float] = {}
-        """Children that were told to go, and until when they are fed."""
+        self._going: dict[Id, tuple[float, bool]] = {}
+        """Children that do not count: until when they are fed, and whether they must go then."""
+        self._yielded: dict[Id, Id] = {}
+        """Who will have which child's place."""
         self._move: Move | None = None
         self._moves = 0
 
@@ -101,14 +103,15 @@ class Moving(TreePlace):
             if id_ != child.id and id_ not in self._going
         ]
         others.sort(key=lambda sibling: (sibling.seconds, sibling.peer.id))
+        drop = TreeDrop(self.descriptor.id, tuple(others[:MAX_SIBLINGS]))
+        return [Send(child, drop), self._let_go(child.id, True, now)]
+
+    def _let_go(self, id_: Id, must: bool, now: float) -> SetTimer:
+        """Feed a child for a while, but do not count it."""
         patience = PATIENCE * self.around.rendezvous.answer_timeout
-        self._going[child.id] = now + patience
+        self._going[id_] = now + patience, must
         self._count_children()
-        topic = self.descriptor.id
-        return [
-            Send(child, TreeDrop(topic, tuple(others[:MAX_SIBLINGS]))),
-            SetTimer(Timer("topic.going", topic), patience),
-        ]
+        return SetTimer(Timer("topic.going", self.descriptor.id), patience)
 
     def _measured_child(self, id_: Id) -> None:
         if id_ in self._unmeasured:
@@ -123,11 +126,15 @@ class Moving(TreePlace):
         return []
 
     def _stop_feeding(self, now: float) -> Effects:
-        """Those that should have gone long ago find out."""
+        """Those that should have gone long ago find out; who yielded its place, and stayed, has one again."""
         effects: Effects = []
-        for id_ in [id_ for id_, until in self._going.items() if until <= now]:
-            peer = self._children[id_].peer
-            effects += [self._refuse(peer, True), *self._lost_child(id_, now)]
+        overdue = [(id_, must) for id_, (until, must) in self._going.items() if until <= now]
+        for id_, must in overdue:
+            del self._going[id_]
+            if must:
+                peer = self._children[id_].peer
+                effects += [self._refuse(peer, True), *self._lost_child(id_, now)]
+        self._count_children()
         return effects
 
     def _count_children(self) -> None:
@@ -137,13 +144,22 @@ class Moving(TreePlace):
         self._measured_child(id_)
         self._away.pop(id_, None)
         self._going.pop(id_, None)
+        for heir in [heir for heir, place in self._yielded.items() if place == id_]:
+            del self._yielded[heir]
 
     def _take(self, join: TreeJoin, now: float) -> Effects | None:
         taken = super()._take(join, now)
-        if taken is not None:
-            self._going.pop(join.child.id, None)  # it has come back
-            self._count_children()
-        return taken
+        if taken is None:
+            return None
+        self._going.pop(join.child.id, None)  # it has come back
+        self._count_children()
+        place = self._yielded.pop(join.child.id, None)
+        return taken if place is None else [*taken, self._let_go(place, False, now)]
+
+    def _refreshed(self, peer: Peer, refresh: TreeRefresh, now: float) -> Effects:
+        if refresh.yields_to is not None and peer.id in self._children:
+            self._yielded[refresh.yields_to.id] = peer.id
+        return super()._refreshed(peer, refresh, now)
 
     def _lost_child(self, id_: Id, now: float) -> Effects:
         self._forget_child(id_)

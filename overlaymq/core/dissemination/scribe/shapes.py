@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from overlaymq.core.dissemination.scribe.moves import Moving
 from overlaymq.events import Send, SetTimer, Timer
-from overlaymq.messages import Sibling, TreeDrop
+from overlaymq.messages import Sibling, TreeDrop, TreeRefresh
 
 if TYPE_CHECKING:
     from overlaymq.core.dissemination.base import Effects, Surroundings
@@ -48,7 +48,9 @@ class Shaping(Moving):
 
     def _single(self) -> Peer | None:
         """The only child of a forwarder that need not be one."""
-        if self._subscribed or self._parent is None or not self._rooted or len(self._children) != 1:
+        if self._subscribed or self._parent is None or not self._rooted:
+            return None
+        if len(self._children) != 1 or self._moving is not None:
             return None
         return next(iter(self._children.values())).peer
 
@@ -70,7 +72,11 @@ class Shaping(Moving):
         due = self._only_since + self.around.scribe.collapse_after
         if child is not None and above is not None and child.id == self._only and due <= now:
             self._only_since = now  # if the child does not find its way, there is a next time
-            effects = [Send(child, TreeDrop(self.descriptor.id, (Sibling(above, 0.0),)))]
+            topic = self.descriptor.id
+            effects = [
+                Send(above, TreeRefresh(topic, self._member_count(), child)),
+                Send(child, TreeDrop(topic, (Sibling(above, 0.0),))),
+            ]
         return effects + self._watch_shape(now)
 
     def _no_member_now(self, now: float) -> Effects:
