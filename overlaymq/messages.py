@@ -277,6 +277,12 @@ class RootIs(msgspec.Struct, frozen=True, gc=False):
     members: int
 
 
+class RootUnknown(msgspec.Struct, frozen=True, gc=False):
+    """You take me for the topic's root. I am not, and I do not know who is."""
+
+    topic: Id
+
+
 class Handover(msgspec.Struct, frozen=True, gc=False):
     """You are closer to the key than I am; here is what I know. ``members``: of a direct topic;
     ``epoch``: how often a scribe topic's root has changed; ``state``: of an ordered topic."""
@@ -571,6 +577,7 @@ Message: TypeAlias = (
     | Unregister
     | RootQuery
     | RootIs
+    | RootUnknown
     | Handover
     | TreeJoin
     | TreeJoined

@@ -73,6 +73,7 @@ from overlaymq.messages import (
     RootIs,
     RootQuery,
     RootState,
+    RootUnknown,
     Skipped,
     TopicOpen,
     TopicOpened,
@@ -115,7 +116,7 @@ MAX_JOINS = 256
 
 _ABOUT_TOPIC = (Register, RootQuery, TreeJoin, TreeAnycast)
 _ABOUT_TOPIC_DIRECT = (
-    *(Registered, RootIs, Unregister, Skipped),
+    *(Registered, RootIs, RootUnknown, Unregister, Skipped),
     *(TreeJoined, TreeRefused, TreeLeave, TreeRefresh, TreeBeat, TreeNote, TreeDrop),
     *(TreeNeed, TreeGone, TreeTold, BatchSequenced),
 )
@@ -280,9 +281,14 @@ class Node:
 
     def _drop_orphans(self, now: float) -> Effects:
         lost = 0
+        mistaken: dict[tuple[Peer, Id], None] = {}
         while self._orphans and now - self._orphans[0][2] >= ORPHAN_WAIT / 2:
-            lost += self._orphans.popleft()[1].count
-        effects: Effects = [Notify(Dropped("unknown topic", lost))] if lost else []
+            sender, batch, _ = self._orphans.popleft()
+            lost += batch.count
+            if not batch.root_sequence:
+                mistaken[sender, batch.topic] = None
+        effects: Effects = [Send(sender, RootUnknown(topic)) for sender, topic in mistaken]
+        effects += [Notify(Dropped("unknown topic", lost))] if lost else []
         return [*effects, SetTimer(Timer("orphans"), ORPHAN_WAIT)] if self._orphans else effects
 
     def _failed(self, peer: Peer, now: float) -> Effects:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from math import ceil, log
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from overlaymq.config import Config, ScribeConfig
+from overlaymq.core.dissemination.rooted import Rooted
 from overlaymq.events import PeerFailed, Received
 from overlaymq.ids import Id
 from overlaymq.messages import Peer, Routed, TreeJoin, TreeJoins
@@ -105,3 +108,21 @@ def test_joins_that_travel_together_survive_the_wire() -> None:
     routed = Routed(topic.key, child, 1, 0, TreeJoins((join, join)))
     (envelope,) = decode_control_frame(encode(routed)).envelopes
     assert decode(envelope) == routed
+
+
+@pytest.mark.parametrize("strategy", ["scribe", "direct"])
+def test_a_publisher_that_takes_a_stranger_for_the_root_learns_better(strategy: str) -> None:
+    network = Network(3, 60)
+    topic = described("mistaken", strategy)
+    member, publisher, stranger = network.sample(3)
+    network.subscribe(member, topic)
+    network.publish(publisher, topic)
+    network.run(2)
+    mistaken = publisher.strategy(topic.id)
+    assert isinstance(mistaken, Rooted)
+    mistaken._root = stranger.me
+    network.publish(publisher, topic)
+    network.run(5)
+    number = network.publish(publisher, topic)
+    network.run(5)
+    assert network.delivered[member.me.id, topic.id, number] == 1

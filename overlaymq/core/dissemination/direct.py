@@ -41,6 +41,7 @@ from overlaymq.messages import (
     Registered,
     RootIs,
     RootQuery,
+    RootUnknown,
     Skipped,
     TreeNote,
     Unregister,
@@ -107,6 +108,8 @@ class Direct(Rooted):
                 return self._registered(peer)
             case RootIs():
                 return self._told_root(message, now)
+            case RootUnknown():
+                return self._not_the_root(peer)
             case Unregister():
                 self._children.pop(peer.id, None)
             case TreeNote():

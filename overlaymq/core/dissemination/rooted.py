@@ -96,6 +96,12 @@ class Rooted(Strategy):
     def _root_is(self, root: Peer) -> RootIs:
         return RootIs(self.descriptor.id, root, self._member_count())
 
+    def _not_the_root(self, peer: Peer) -> Effects:
+        """Whom this node took for the root knows nothing of the topic: the next batch asks again."""
+        if self._root is not None and self._root.id == peer.id and not self._is_root:
+            self._root = None
+        return []
+
     def _to_root(self, batch: Batch, now: float) -> Effects:
         if self._is_root and (self.around.mode is None or self.around.mode.sequencing):
             return self._spread(batch, now)

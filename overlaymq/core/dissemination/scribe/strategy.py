@@ -19,6 +19,7 @@ from overlaymq.messages import (
     RootIs,
     RootQuery,
     RootState,
+    RootUnknown,
     Skipped,
     TreeAnycast,
     TreeBeat,
@@ -116,6 +117,8 @@ class Scribe(Searching):
                 return self._asked_root(peer, message, now)
             case RootIs():
                 return self._told_root(message, now)
+            case RootUnknown():
+                return self._not_the_root(peer)
             case Handover():
                 return self._inherit(message, now)
             case Skipped():
@@ -274,7 +277,8 @@ class Scribe(Searching):
 
     def _told_root(self, told: RootIs, now: float) -> Effects:
         effects: Effects = [Notify(Members(told.topic, told.members))]
-        if not self._is_root:
+        # Whether this node is the root, only Pastry knows: others speak of what was.
+        if not self._is_root and told.root.id != self.around.me.id:
             effects += self._follow(told.root, now)
         return effects + self._flush(now)
 
@@ -291,6 +295,8 @@ class Scribe(Searching):
         effects = self._asked()
         if passed is None:
             effects.append(Notify(Dropped(STOPPED, batch.count)))
+            if self.around.mode is not None:
+                effects += self._acknowledge(batch, None)  # it needs not be sent again
             return effects + self._sent(batch, 0, STOPPED)
         mode = self.around.mode
         numbered = (
@@ -335,6 +341,8 @@ class Scribe(Searching):
         if self._parent is not None and self._parent.id == peer.id:
             self._parent_heard = now
             effects = []
+        elif self.around.mode is not None and self._acts_as_root and peer.id in self._children:
+            effects = []  # a root may ask its children
         else:
             effects = self._disown(peer)
         if not self._is_new(batch):

@@ -26,7 +26,7 @@ from overlaymq.transport._pb.overlaymq.v1 import pastry_pb2 as overlaymq_dot_v1_
 from overlaymq.transport._pb.overlaymq.v1 import topics_pb2 as overlaymq_dot_v1_dot_topics__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1boverlaymq/v1/strategy.proto\x12\x0coverlaymq.v1\x1a\x19overlaymq/v1/pastry.proto\x1a\x19overlaymq/v1/topics.proto\"\x87\x01\n\x08Register\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\"\n\x06member\x18\x02 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12,\n\ndescriptor\x18\x03 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12\x0c\n\x04last\x18\x04 \x01(\x04\x12\x0c\n\x04note\x18\x05 \x01(\x0c\",\n\nRegistered\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0f\n\x07members\x18\x02 \x01(\x04\"\x1b\n\nUnregister\x12\r\n\x05topic\x18\x01 \x01(\x0c\"H\n\tRootQuery\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12,\n\ndescriptor\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\"J\n\x06RootIs\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12 \n\x04root\x18\x02 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12\x0f\n\x07members\x18\x03 \x01(\x04\"\x94\x01\n\x08Handover\x12,\n\ndescriptor\x18\x01 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12#\n\x07members\x18\x02 \x03(\x0b\x32\x12.overlaymq.v1.Peer\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12&\n\x05state\x18\x04 \x01(\x0b\x32\x17.overlaymq.v1.RootState\"\x83\x02\n\x08TreeJoin\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12!\n\x05\x63hild\x18\x02 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12,\n\ndescriptor\x18\x03 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12\x0f\n\x07members\x18\x04 \x01(\x04\x12\x0c\n\x04last\x18\x05 \x01(\x04\x12\x0c\n\x04note\x18\x06 \x01(\x0c\x12$\n\x07\x65xpects\x18\x07 \x01(\x0b\x32\x13.overlaymq.v1.Place\x12\x1f\n\x03via\x18\x08 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12\x13\n\x0b\x63redentials\x18\t \x01(\x0c\x12\x0e\n\x06serial\x18\n \x01(\x04\"2\n\tTreeJoins\x12%\n\x05joins\x18\x01 \x03(\x0b\x32\x16.overlaymq.v1.TreeJoin\"s\n\nTreeJoined\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0c\n\x04path\x18\x02 \x03(\x0c\x12\x0e\n\x06rooted\x18\x03 \x01(\x08\x12(\n\x06status\x18\x04 \x01(\x0b\x32\x18.overlaymq.v1.TreeStatus\x12\x0e\n\x06serial\x18\x05 \x01(\x04\",\n\x0bTreeRefused\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0e\n\x06looped\x18\x02 \x01(\x08\"*\n\tTreeLeave\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0e\n\x06serial\x18\x02 \x01(\x04\"T\n\x0bTreeRefresh\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0f\n\x07members\x18\x02 \x01(\x04\x12%\n\tyields_to\x18\x03 \x01(\x0b\x32\x12.overlaymq.v1.Peer\"C\n\x08TreeBeat\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12(\n\x06status\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.TreeStatus\"\'\n\x08TreeNote\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0c\n\x04note\x18\x02 \x01(\x0c\"&\n\x05\x45poch\x12\x0f\n\x07\x63ounter\x18\x01 \x01(\x04\x12\x0c\n\x04root\x18\x02 \x01(\x0c\"=\n\x05Place\x12\"\n\x05\x65poch\x18\x01 \x01(\x0b\x32\x13.overlaymq.v1.Epoch\x12\x10\n\x08sequence\x18\x02 \x01(\x04\"A\n\x03Run\x12\x0e\n\x06origin\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\r\n\x05\x66irst\x18\x03 \x01(\x04\x12\x0c\n\x04last\x18\x04 \x01(\x04\"\x86\x01\n\tRootState\x12,\n\ndescriptor\x18\x01 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12(\n\x06status\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.TreeStatus\x12!\n\x06window\x18\x03 \x03(\x0b\x32\x11.overlaymq.v1.Run\"\x80\x01\n\x0e\x42\x61tchSequenced\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0e\n\x06origin\x18\x02 \x01(\x0c\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\r\n\x05\x66irst\x18\x04 \x01(\x04\x12\r\n\x05\x63hunk\x18\x05 \x01(\x04\x12\"\n\x05place\x18\x06 \x01(\x0b\x32\x13.overlaymq.v1.Place\"Z\n\x08TreeNeed\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\"\n\x05\x65poch\x18\x02 \x01(\x0b\x32\x13.overlaymq.v1.Epoch\x12\r\n\x05\x66irst\x18\x03 \x01(\x04\x12\x0c\n\x04last\x18\x04 \x01(\x04\"Z\n\x08TreeGone\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\"\n\x05\x65poch\x18\x02 \x01(\x0b\x32\x13.overlaymq.v1.Epoch\x12\r\n\x05\x66irst\x18\x03 \x01(\x04\x12\x0c\n\x04last\x18\x04 \x01(\x04\"C\n\x08TreeTold\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12(\n\x06status\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.TreeStatus\"o\n\nTreeStatus\x12!\n\x04last\x18\x01 \x01(\x0b\x32\x13.overlaymq.v1.Place\x12!\n\x04past\x18\x02 \x03(\x0b\x32\x13.overlaymq.v1.Place\x12\r\n\x05start\x18\x03 \x01(\x04\x12\x0c\n\x04skip\x18\x04 \x01(\x04\"<\n\x07Sibling\x12 \n\x04peer\x18\x01 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12\x0f\n\x07seconds\x18\x02 \x01(\x01\"B\n\x08TreeDrop\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\'\n\x08siblings\x18\x02 \x03(\x0b\x32\x15.overlaymq.v1.Sibling\"\xf6\x01\n\x0bTreeAnycast\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12,\n\ndescriptor\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12\"\n\x06origin\x18\x03 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12\x0f\n\x07request\x18\x04 \x01(\x04\x12\x0f\n\x07payload\x18\x05 \x01(\x0c\x12\x0e\n\x06wanted\x18\x06 \x01(\x04\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x07 \x01(\x04\x12\x0f\n\x07visited\x18\x08 \x03(\x0c\x12$\n\x08to_visit\x18\t \x03(\x0b\x32\x12.overlaymq.v1.Peer\x12\x0b\n\x03\x63ut\x18\n \x01(\x08\"\x1f\n\x0c\x41nycastTaken\x12\x0f\n\x07request\x18\x01 \x01(\x04\"=\n\x0b\x41nycastOver\x12\x0f\n\x07request\x18\x01 \x01(\x04\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x04\x12\x0b\n\x03\x63ut\x18\x03 \x01(\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1boverlaymq/v1/strategy.proto\x12\x0coverlaymq.v1\x1a\x19overlaymq/v1/pastry.proto\x1a\x19overlaymq/v1/topics.proto\"\x87\x01\n\x08Register\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\"\n\x06member\x18\x02 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12,\n\ndescriptor\x18\x03 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12\x0c\n\x04last\x18\x04 \x01(\x04\x12\x0c\n\x04note\x18\x05 \x01(\x0c\",\n\nRegistered\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0f\n\x07members\x18\x02 \x01(\x04\"\x1b\n\nUnregister\x12\r\n\x05topic\x18\x01 \x01(\x0c\"H\n\tRootQuery\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12,\n\ndescriptor\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\"J\n\x06RootIs\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12 \n\x04root\x18\x02 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12\x0f\n\x07members\x18\x03 \x01(\x04\"\x1c\n\x0bRootUnknown\x12\r\n\x05topic\x18\x01 \x01(\x0c\"\x94\x01\n\x08Handover\x12,\n\ndescriptor\x18\x01 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12#\n\x07members\x18\x02 \x03(\x0b\x32\x12.overlaymq.v1.Peer\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12&\n\x05state\x18\x04 \x01(\x0b\x32\x17.overlaymq.v1.RootState\"\x83\x02\n\x08TreeJoin\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12!\n\x05\x63hild\x18\x02 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12,\n\ndescriptor\x18\x03 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12\x0f\n\x07members\x18\x04 \x01(\x04\x12\x0c\n\x04last\x18\x05 \x01(\x04\x12\x0c\n\x04note\x18\x06 \x01(\x0c\x12$\n\x07\x65xpects\x18\x07 \x01(\x0b\x32\x13.overlaymq.v1.Place\x12\x1f\n\x03via\x18\x08 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12\x13\n\x0b\x63redentials\x18\t \x01(\x0c\x12\x0e\n\x06serial\x18\n \x01(\x04\"2\n\tTreeJoins\x12%\n\x05joins\x18\x01 \x03(\x0b\x32\x16.overlaymq.v1.TreeJoin\"s\n\nTreeJoined\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0c\n\x04path\x18\x02 \x03(\x0c\x12\x0e\n\x06rooted\x18\x03 \x01(\x08\x12(\n\x06status\x18\x04 \x01(\x0b\x32\x18.overlaymq.v1.TreeStatus\x12\x0e\n\x06serial\x18\x05 \x01(\x04\",\n\x0bTreeRefused\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0e\n\x06looped\x18\x02 \x01(\x08\"*\n\tTreeLeave\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0e\n\x06serial\x18\x02 \x01(\x04\"T\n\x0bTreeRefresh\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0f\n\x07members\x18\x02 \x01(\x04\x12%\n\tyields_to\x18\x03 \x01(\x0b\x32\x12.overlaymq.v1.Peer\"C\n\x08TreeBeat\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12(\n\x06status\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.TreeStatus\"\'\n\x08TreeNote\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0c\n\x04note\x18\x02 \x01(\x0c\"&\n\x05\x45poch\x12\x0f\n\x07\x63ounter\x18\x01 \x01(\x04\x12\x0c\n\x04root\x18\x02 \x01(\x0c\"=\n\x05Place\x12\"\n\x05\x65poch\x18\x01 \x01(\x0b\x32\x13.overlaymq.v1.Epoch\x12\x10\n\x08sequence\x18\x02 \x01(\x04\"A\n\x03Run\x12\x0e\n\x06origin\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\r\n\x05\x66irst\x18\x03 \x01(\x04\x12\x0c\n\x04last\x18\x04 \x01(\x04\"\x86\x01\n\tRootState\x12,\n\ndescriptor\x18\x01 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12(\n\x06status\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.TreeStatus\x12!\n\x06window\x18\x03 \x03(\x0b\x32\x11.overlaymq.v1.Run\"\x80\x01\n\x0e\x42\x61tchSequenced\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x0e\n\x06origin\x18\x02 \x01(\x0c\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\r\n\x05\x66irst\x18\x04 \x01(\x04\x12\r\n\x05\x63hunk\x18\x05 \x01(\x04\x12\"\n\x05place\x18\x06 \x01(\x0b\x32\x13.overlaymq.v1.Place\"Z\n\x08TreeNeed\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\"\n\x05\x65poch\x18\x02 \x01(\x0b\x32\x13.overlaymq.v1.Epoch\x12\r\n\x05\x66irst\x18\x03 \x01(\x04\x12\x0c\n\x04last\x18\x04 \x01(\x04\"Z\n\x08TreeGone\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\"\n\x05\x65poch\x18\x02 \x01(\x0b\x32\x13.overlaymq.v1.Epoch\x12\r\n\x05\x66irst\x18\x03 \x01(\x04\x12\x0c\n\x04last\x18\x04 \x01(\x04\"C\n\x08TreeTold\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12(\n\x06status\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.TreeStatus\"o\n\nTreeStatus\x12!\n\x04last\x18\x01 \x01(\x0b\x32\x13.overlaymq.v1.Place\x12!\n\x04past\x18\x02 \x03(\x0b\x32\x13.overlaymq.v1.Place\x12\r\n\x05start\x18\x03 \x01(\x04\x12\x0c\n\x04skip\x18\x04 \x01(\x04\"<\n\x07Sibling\x12 \n\x04peer\x18\x01 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12\x0f\n\x07seconds\x18\x02 \x01(\x01\"B\n\x08TreeDrop\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\'\n\x08siblings\x18\x02 \x03(\x0b\x32\x15.overlaymq.v1.Sibling\"\xf6\x01\n\x0bTreeAnycast\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12,\n\ndescriptor\x18\x02 \x01(\x0b\x32\x18.overlaymq.v1.Descriptor\x12\"\n\x06origin\x18\x03 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12\x0f\n\x07request\x18\x04 \x01(\x04\x12\x0f\n\x07payload\x18\x05 \x01(\x0c\x12\x0e\n\x06wanted\x18\x06 \x01(\x04\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x07 \x01(\x04\x12\x0f\n\x07visited\x18\x08 \x03(\x0c\x12$\n\x08to_visit\x18\t \x03(\x0b\x32\x12.overlaymq.v1.Peer\x12\x0b\n\x03\x63ut\x18\n \x01(\x08\"\x1f\n\x0c\x41nycastTaken\x12\x0f\n\x07request\x18\x01 \x01(\x04\"=\n\x0b\x41nycastOver\x12\x0f\n\x07request\x18\x01 \x01(\x04\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x04\x12\x0b\n\x03\x63ut\x18\x03 \x01(\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,50 +43,52 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ROOTQUERY']._serialized_end=384
   _globals['_ROOTIS']._serialized_start=386
   _globals['_ROOTIS']._serialized_end=460
-  _globals['_HANDOVER']._serialized_start=463
-  _globals['_HANDOVER']._serialized_end=611
-  _globals['_TREEJOIN']._serialized_start=614
-  _globals['_TREEJOIN']._serialized_end=873
-  _globals['_TREEJOINS']._serialized_start=875
-  _globals['_TREEJOINS']._serialized_end=925
-  _globals['_TREEJOINED']._serialized_start=927
-  _globals['_TREEJOINED']._serialized_end=1042
-  _globals['_TREEREFUSED']._serialized_start=1044
-  _globals['_TREEREFUSED']._serialized_end=1088
-  _globals['_TREELEAVE']._serialized_start=1090
-  _globals['_TREELEAVE']._serialized_end=1132
-  _globals['_TREEREFRESH']._serialized_start=1134
-  _globals['_TREEREFRESH']._serialized_end=1218
-  _globals['_TREEBEAT']._serialized_start=1220
-  _globals['_TREEBEAT']._serialized_end=1287
-  _globals['_TREENOTE']._serialized_start=1289
-  _globals['_TREENOTE']._serialized_end=1328
-  _globals['_EPOCH']._serialized_start=1330
-  _globals['_EPOCH']._serialized_end=1368
-  _globals['_PLACE']._serialized_start=1370
-  _globals['_PLACE']._serialized_end=1431
-  _globals['_RUN']._serialized_start=1433
-  _globals['_RUN']._serialized_end=1498
-  _globals['_ROOTSTATE']._serialized_start=1501
-  _globals['_ROOTSTATE']._serialized_end=1635
-  _globals['_BATCHSEQUENCED']._serialized_start=1638
-  _globals['_BATCHSEQUENCED']._serialized_end=1766
-  _globals['_TREENEED']._serialized_start=1768
-  _globals['_TREENEED']._serialized_end=1858
-  _globals['_TREEGONE']._serialized_start=1860
-  _globals['_TREEGONE']._serialized_end=1950
-  _globals['_TREETOLD']._serialized_start=1952
-  _globals['_TREETOLD']._serialized_end=2019
-  _globals['_TREESTATUS']._serialized_start=2021
-  _globals['_TREESTATUS']._serialized_end=2132
-  _globals['_SIBLING']._serialized_start=2134
-  _globals['_SIBLING']._serialized_end=2194
-  _globals['_TREEDROP']._serialized_start=2196
-  _globals['_TREEDROP']._serialized_end=2262
-  _globals['_TREEANYCAST']._serialized_start=2265
-  _globals['_TREEANYCAST']._serialized_end=2511
-  _globals['_ANYCASTTAKEN']._serialized_start=2513
-  _globals['_ANYCASTTAKEN']._serialized_end=2544
-  _globals['_ANYCASTOVER']._serialized_start=2546
-  _globals['_ANYCASTOVER']._serialized_end=2607
+  _globals['_ROOTUNKNOWN']._serialized_start=462
+  _globals['_ROOTUNKNOWN']._serialized_end=490
+  _globals['_HANDOVER']._serialized_start=493
+  _globals['_HANDOVER']._serialized_end=641
+  _globals['_TREEJOIN']._serialized_start=644
+  _globals['_TREEJOIN']._serialized_end=903
+  _globals['_TREEJOINS']._serialized_start=905
+  _globals['_TREEJOINS']._serialized_end=955
+  _globals['_TREEJOINED']._serialized_start=957
+  _globals['_TREEJOINED']._serialized_end=1072
+  _globals['_TREEREFUSED']._serialized_start=1074
+  _globals['_TREEREFUSED']._serialized_end=1118
+  _globals['_TREELEAVE']._serialized_start=1120
+  _globals['_TREELEAVE']._serialized_end=1162
+  _globals['_TREEREFRESH']._serialized_start=1164
+  _globals['_TREEREFRESH']._serialized_end=1248
+  _globals['_TREEBEAT']._serialized_start=1250
+  _globals['_TREEBEAT']._serialized_end=1317
+  _globals['_TREENOTE']._serialized_start=1319
+  _globals['_TREENOTE']._serialized_end=1358
+  _globals['_EPOCH']._serialized_start=1360
+  _globals['_EPOCH']._serialized_end=1398
+  _globals['_PLACE']._serialized_start=1400
+  _globals['_PLACE']._serialized_end=1461
+  _globals['_RUN']._serialized_start=1463
+  _globals['_RUN']._serialized_end=1528
+  _globals['_ROOTSTATE']._serialized_start=1531
+  _globals['_ROOTSTATE']._serialized_end=1665
+  _globals['_BATCHSEQUENCED']._serialized_start=1668
+  _globals['_BATCHSEQUENCED']._serialized_end=1796
+  _globals['_TREENEED']._serialized_start=1798
+  _globals['_TREENEED']._serialized_end=1888
+  _globals['_TREEGONE']._serialized_start=1890
+  _globals['_TREEGONE']._serialized_end=1980
+  _globals['_TREETOLD']._serialized_start=1982
+  _globals['_TREETOLD']._serialized_end=2049
+  _globals['_TREESTATUS']._serialized_start=2051
+  _globals['_TREESTATUS']._serialized_end=2162
+  _globals['_SIBLING']._serialized_start=2164
+  _globals['_SIBLING']._serialized_end=2224
+  _globals['_TREEDROP']._serialized_start=2226
+  _globals['_TREEDROP']._serialized_end=2292
+  _globals['_TREEANYCAST']._serialized_start=2295
+  _globals['_TREEANYCAST']._serialized_end=2541
+  _globals['_ANYCASTTAKEN']._serialized_start=2543
+  _globals['_ANYCASTTAKEN']._serialized_end=2574
+  _globals['_ANYCASTOVER']._serialized_start=2576
+  _globals['_ANYCASTOVER']._serialized_end=2637
 # @@protoc_insertion_point(module_scope)

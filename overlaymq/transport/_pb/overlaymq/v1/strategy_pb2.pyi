@@ -54,6 +54,12 @@ class RootIs(_message.Message):
     members: int
     def __init__(self, topic: _Optional[bytes] = ..., root: _Optional[_Union[_pastry_pb2.Peer, _Mapping]] = ..., members: _Optional[int] = ...) -> None: ...
 
+class RootUnknown(_message.Message):
+    __slots__ = ("topic",)
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    topic: bytes
+    def __init__(self, topic: _Optional[bytes] = ...) -> None: ...
+
 class Handover(_message.Message):
     __slots__ = ("descriptor", "members", "epoch", "state")
     DESCRIPTOR_FIELD_NUMBER: _ClassVar[int]
