@@ -116,6 +116,7 @@ def test_a_publisher_that_takes_a_stranger_for_the_root_learns_better(strategy: 
     topic = described("mistaken", strategy)
     member, publisher, stranger = network.sample(3)
     network.subscribe(member, topic)
+    network.subscribe(publisher, topic)
     network.publish(publisher, topic)
     network.run(2)
     mistaken = publisher.strategy(topic.id)
