@@ -36,7 +36,7 @@ from overlaymq.errors import (
     TopicUnavailable,
     WouldBlock,
 )
-from overlaymq.events import Lagged, Missed, ParentLost, Ready, Repaired
+from overlaymq.events import EpochChanged, Lagged, Missed, ParentLost, Ready, Repaired
 from overlaymq.runtime.message import Message
 from overlaymq.runtime.node import Accepted, Node, NodeStatistics
 from overlaymq.runtime.opening import open_node
@@ -60,6 +60,7 @@ __all__ = [
     "Codec",
     "Config",
     "ConfigError",
+    "EpochChanged",
     "ForkedProcess",
     "IdentityError",
     "JoinFailed",

@@ -26,7 +26,7 @@ from overlaymq.cli.options import (
 )
 from overlaymq.cli.output import as_record, counted, described, put, put_json, say, short
 from overlaymq.cli.running import Exit, Failure, run
-from overlaymq.events import Lagged, Missed, ParentLost, Repaired
+from overlaymq.events import EpochChanged, Lagged, Missed, ParentLost, Repaired
 from overlaymq.runtime.subscription import POLICIES, Last
 
 if TYPE_CHECKING:
@@ -126,6 +126,13 @@ def _told(event: SubscriptionEvent) -> tuple[str, dict[str, Any]]:
         origin = ids.text(event.origin)
         text = f"missed #{event.first} to #{event.last} of {short(origin)}: they will not arrive"
         return text, {"origin": origin, "first": event.first, "last": event.last}
+    if isinstance(event, EpochChanged):
+        old, new = event.old, event.new
+        text = (
+            f"another root numbers now: epoch {new.counter}; of epoch {old.counter}, what came after "
+            f"#{event.last_known} may not arrive"
+        )
+        return text, {"old": old.counter, "last_known": event.last_known, "new": new.counter}
     if isinstance(event, Lagged):
         lost = counted(event.dropped, "message")
         return f"too slow: {lost} dropped", {"dropped": event.dropped}

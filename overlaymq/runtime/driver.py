@@ -31,6 +31,7 @@ from overlaymq.events import (
     AnycastAnswered,
     Deliver,
     Dropped,
+    EpochChanged,
     Found,
     Joined,
     JoinRejected,
@@ -50,6 +51,7 @@ from overlaymq.events import (
     Repaired,
     Send,
     Sent,
+    Sequenced,
     SetTimer,
     Subscribe,
     TimerFired,
@@ -67,7 +69,7 @@ if TYPE_CHECKING:
     from overlaymq.config import Config
     from overlaymq.core.node import Node
     from overlaymq.core.reliability.upcalls import Upcalls
-    from overlaymq.events import Effect, Event, Input, Timer
+    from overlaymq.events import Effect, Event, Input, SubscriptionEvent, Timer
     from overlaymq.ids import Id
     from overlaymq.messages import Descriptor, Message, Peer
     from overlaymq.runtime.publishing import Publisher
@@ -82,7 +84,7 @@ KEEP_EVERY = 2.0
 
 DRAIN_LOOK = 0.02
 """Seconds between two looks at what still waits: a guess."""
-_SUBSCRIPTION_EVENTS = (Ready, Missed, Lagged, ParentLost, Repaired)
+_SUBSCRIPTION_EVENTS = (Ready, Missed, EpochChanged, Lagged, ParentLost, Repaired)
 
 
 class Question:
@@ -466,6 +468,10 @@ class Driver:
             publisher = self.publishers.get(event.topic)
             if publisher is not None:
                 publisher.sent(event)
+        elif isinstance(event, Sequenced):
+            publisher = self.publishers.get(event.topic)
+            if publisher is not None:
+                publisher.sequenced(event)
         elif isinstance(event, Dropped):
             self.dropped(event.reason, event.messages)
         elif isinstance(event, _SUBSCRIPTION_EVENTS):
@@ -484,7 +490,7 @@ class Driver:
         elif isinstance(event, Joined | JoinRejected):
             self.joined.settle(event)
 
-    def _tell(self, topic: Id, event: Ready | Missed | Lagged | ParentLost | Repaired) -> None:
+    def _tell(self, topic: Id, event: SubscriptionEvent) -> None:
         for subscription in self.subscriptions.get(topic, ()):
             subscription.happened(event)
 

@@ -14,6 +14,8 @@ import msgspec
 
 from overlaymq import ids
 from overlaymq.config import TopicConfig, convert
+from overlaymq.core.node import TREES
+from overlaymq.core.reliability.registry import NEEDS_TREE
 from overlaymq.errors import ConfigError, NotSupported
 from overlaymq.messages import Descriptor
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from overlaymq.messages import Peer
 
 MAX_NAME = 512  # bytes; a guess far above any sensible name
-NOT_BUILT = ("ordered", "replicated")
+NOT_BUILT = ("replicated",)
 
 
 def split(topic: str, creator: str = "") -> tuple[str, str]:
@@ -71,7 +73,12 @@ def proposal(
         chosen = convert(msgspec.structs.asdict(chosen) | given, TopicConfig, f"topic {name!r}")
     if chosen.reliability in NOT_BUILT:
         raise NotSupported(
-            f"reliability={chosen.reliability!r} is not built yet; use 'best_effort' or 'fifo'"
+            f"reliability={chosen.reliability!r} is not built yet; use 'ordered', 'fifo' or 'best_effort'"
+        )
+    if chosen.reliability in NEEDS_TREE and chosen.strategy not in TREES:
+        raise ConfigError(
+            f"topic {topic!r}: reliability={chosen.reliability!r} works in a tree; use strategy='scribe' "
+            f"with it, not {chosen.strategy!r}"
         )
     if explicit and owner and owner != ids.text(me.id):
         raise ConfigError(

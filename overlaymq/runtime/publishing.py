@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from overlaymq.config import DeliveryConfig
-    from overlaymq.events import Sent
+    from overlaymq.events import Sent, Sequenced
     from overlaymq.ids import Id
-    from overlaymq.messages import Descriptor, Peer
+    from overlaymq.messages import Descriptor, Peer, Place
     from overlaymq.runtime.driver import Driver
 
 Stage = Literal["accepted", "sent", "sequenced", "committed", "delivered"]
@@ -54,8 +54,11 @@ class _Run:
         "opened_at",
         "patience",
         "payloads",
+        "place",
         "sent",
+        "sequenced",
         "size",
+        "unplaced",
     )
 
     def __init__(self, first: int) -> None:
@@ -71,6 +74,24 @@ class _Run:
         self.links: int | None = None
         self.sent: trio.Event | None = None
         self.error = ""
+        self.unplaced: int | None = None  # chunks without a place, on an ordered topic
+        self.place: Place | None = None
+        self.sequenced: trio.Event | None = None
+
+    def put(self, chunk: int, place: Place | None) -> None:
+        """The root has given a chunk its place; the message's is that of the first."""
+        assert self.unplaced is not None
+        self.unplaced -= 1
+        if chunk == 0:
+            self.place = place
+        if self.unplaced == 0 and self.sequenced is not None:
+            self.sequenced.set()
+
+    def fail(self, error: str) -> None:
+        """It will never have a place."""
+        self.error = self.error or error
+        if self.sequenced is not None:
+            self.sequenced.set()
 
     def settle(self, links: int, error: str = "") -> None:
         """A chunk was handed to so many links, or is lost; one lost chunk loses the message."""
@@ -81,10 +102,13 @@ class _Run:
             self.links = self.fewest
         if self.sent is not None and (self.error or self.chunks == 0):
             self.sent.set()
+        if self.error and self.sequenced is not None:
+            self.sequenced.set()
 
 
 class Receipt:
-    """What became of one message: accepted first, then sent to so many links."""
+    """What became of one message: accepted first, then sent to so many links, and on an ordered topic
+    sequenced: the root has given it a number."""
 
     __slots__ = ("_run", "seq")
 
@@ -95,6 +119,8 @@ class Receipt:
     @property
     def stage(self) -> Stage:
         """How far the message has come; what was dropped never comes further than accepted."""
+        if self._run.unplaced == 0:
+            return "sequenced"
         return "accepted" if self._run.links is None else "sent"
 
     @property
@@ -104,15 +130,16 @@ class Receipt:
 
     async def wait(self, stage: Stage) -> int:
         """Wait until the message has come this far; the number that belongs to the stage."""
-        if stage in ("sequenced", "committed", "delivered"):
-            raise NotSupported(
-                f"{stage!r} receipts need reliability='ordered' or 'replicated', which this version "
-                "does not offer; wait for 'sent'"
-            )
-        if stage not in ("accepted", "sent"):
-            raise ValueError(f"stage: expected 'accepted' or 'sent', got {stage!r}")
-        await trio.lowlevel.checkpoint()
         run = self._run
+        if stage in ("committed", "delivered"):
+            raise NotSupported(f"{stage!r} receipts are not built yet; wait for 'sequenced'")
+        if stage == "sequenced" and run.unplaced is None:
+            raise NotSupported("'sequenced' receipts need reliability='ordered'; wait for 'sent'")
+        if stage not in ("accepted", "sent", "sequenced"):
+            raise ValueError(f"stage: expected 'accepted', 'sent' or 'sequenced', got {stage!r}")
+        await trio.lowlevel.checkpoint()
+        if stage == "sequenced":
+            return await self._wait_sequenced()
         if stage == "sent" and run.links is None and not run.error:
             if run.sent is None:
                 run.sent = trio.Event()
@@ -120,6 +147,16 @@ class Receipt:
         if run.error:
             raise OverlayError(f"message {self.seq} was not sent: {run.error}")
         return self.seq if stage == "accepted" else run.links or 0
+
+    async def _wait_sequenced(self) -> int:
+        run = self._run
+        if run.unplaced and not run.error:
+            if run.sequenced is None:
+                run.sequenced = trio.Event()
+            await run.sequenced.wait()
+        if run.unplaced:
+            raise OverlayError(f"message {self.seq} was not sequenced: {run.error}")
+        return 0 if run.place is None else run.place.sequence + self.seq - run.first
 
     def __repr__(self) -> str:
         return f"<Receipt {self.seq} {self.stage}>"
@@ -148,8 +185,9 @@ class Publisher:
         self._driver = driver
         self._config = config
         self._next = 0
-        self._run = _Run(0)
         self._unsent: dict[tuple[int, int], OwnTransit] = {}
+        self._ordered = descriptor.reliability == "ordered"
+        self._unplaced: dict[tuple[int, int], _Run] = {}
         self._outstanding = 0
         self._room = trio.lowlevel.ParkingLot()
         self._turn = 0
@@ -157,6 +195,12 @@ class Publisher:
         self._looked_after = False
         self._flushed_at = 0
         self.links: dict[Id, Peer] = {}
+        self._run = self._new_run()
+
+    def _new_run(self) -> _Run:
+        run = _Run(self._next)
+        run.unplaced = 1 if self._ordered else None
+        return run
 
     # --- the application's side ---
 
@@ -230,8 +274,16 @@ class Publisher:
         links = sent.links - transit.skipped
         skipped = TOO_SLOW if transit.skipped and not links else ""
         transit.run.settle(links, sent.dropped or skipped)
+        if sent.dropped:
+            self._unplaced.pop((sent.first, sent.chunk), None)
         if transit.pending == 0:
             self.released(transit)
+
+    def sequenced(self, event: Sequenced) -> None:
+        """The root has given a batch its place."""
+        run = self._unplaced.pop((event.first, event.chunk), None)
+        if run is not None:
+            run.put(event.chunk, event.place)
 
     def transit(self, batch: Batch) -> OwnTransit | None:
         """The transit of one of this node's own batches, until it is sent."""
@@ -254,6 +306,8 @@ class Publisher:
             self._driver.dropped("node closed", lost)
         for transit in self._unsent.values():
             transit.run.settle(0, reason)
+        for run in self._unplaced.values():
+            run.fail(reason)
         if self._run.payloads:
             self._run.settle(0, reason)
         self._room.unpark_all()
@@ -315,6 +369,11 @@ class Publisher:
                 f"{len(payload)} bytes; delivery.max_payload is {self._config.max_payload}: "
                 "raise it on every node, or send a reference instead"
             )
+        if self._ordered and len(payload) > self._config.keep_bytes:
+            raise PayloadTooLarge(
+                f"{len(payload)} bytes; what an ordered topic keeps for repair is bounded by "
+                f"delivery.keep_bytes, {self._config.keep_bytes}: raise it on every node"
+            )
         self.flush()
         run = self._run
         run.opened_at = time.time_ns()
@@ -326,7 +385,7 @@ class Publisher:
 
     def _flush(self) -> None:
         run = self._run
-        self._run = _Run(self._next)
+        self._run = self._new_run()
         self._flushed_at = time.time_ns()
         body = encode_body(run.payloads, run.headers)
         count = len(run.payloads)
@@ -334,6 +393,8 @@ class Publisher:
         step = self._config.chunk
         chunks = max(1, -(-len(body) // step)) if len(body) > 2 * step else 1
         run.chunks = chunks
+        if self._ordered:
+            run.unplaced = chunks
         for chunk in range(chunks):
             part = body if chunks == 1 else body[chunk * step : (chunk + 1) * step]
             self._send(run, part, count, chunk, chunks)
@@ -351,6 +412,8 @@ class Publisher:
             chunks=chunks,
         )
         self._unsent[run.first, chunk] = OwnTransit(self, run, batch)
+        if self._ordered:
+            self._unplaced[run.first, chunk] = run
         self._outstanding += batch.size
         self._driver.handle(Publish(self.descriptor, batch))
 

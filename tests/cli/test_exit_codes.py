@@ -33,7 +33,7 @@ def test_publishing_into_the_void_is_allowed(start: Callable[..., Any], point: s
         (("pub",), "Missing argument"),
         (("pub", "t", "x", "--header", "novalue"), "expected KEY=VALUE"),
         (("sub", "prices/*"), "patterns only choose settings"),
-        (("sub", "t", "--reliability", "ordered"), "not built yet"),
+        (("sub", "t", "--reliability", "replicated"), "not built yet"),
         (("node", "--listen", "nonsense"), "expected host:port"),
         (("node", "--config", "no-such-file.toml"), "cannot be read"),
     ],

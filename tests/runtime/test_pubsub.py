@@ -114,7 +114,7 @@ async def test_all_nodes_agree_on_a_topics_settings_whatever_their_configuration
 async def test_what_is_not_built_says_so() -> None:
     async with network(1) as nodes:
         with pytest.raises(overlaymq.NotSupported, match="not built"):
-            await nodes[0].create("t", reliability="ordered")
+            await nodes[0].create("t", reliability="replicated")
 
 
 async def test_large_payloads_cross_in_chunks_and_too_large_ones_raise() -> None:

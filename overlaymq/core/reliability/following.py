@@ -31,6 +31,8 @@ PAST = 8
 """Epochs before the present one that are told: a guess, more than a repair's time sees."""
 MAX_WANTS = 64
 """Ranges that are asked for on behalf of children at once: a guess."""
+MAX_RIVALS = 64
+"""Epochs of other roots that are remembered as reported: a guess."""
 MAX_RANGES = 16
 """Ranges in one round of questions; the others wait for the next: a guess."""
 SLOWEST = 8
@@ -51,6 +53,8 @@ class Follower(TreeMode):
         self._wants: dict[tuple[Epoch, int, int], float] = {}
         self._claims: dict[Id, Place] = {}
         """What children expected when they joined: a root asks those that are further."""
+        self._rivals: dict[Epoch, None] = {}
+        """Epochs of other roots that were reported upwards."""
         self._stalled_since = float("-inf")
         self._stalled: Place | None = None
         self._asking = False
@@ -71,8 +75,12 @@ class Follower(TreeMode):
         """Somebody has heard of an epoch above this root's."""
 
     @abstractmethod
-    def _publish_again(self, told: Iterable[Place], tree: ModeTree) -> None:
-        """A later epoch is known, and of the epochs before it this much is."""
+    def _publish_again(self, rival: TreeStatus, tree: ModeTree) -> None:
+        """Of the epochs before its last, some others know this much."""
+
+    @abstractmethod
+    def _rival(self, status: TreeStatus, tree: ModeTree) -> None:
+        """At the root: some have followed another root, and know this much of the epochs before."""
 
     @abstractmethod
     def _word_of(self, who: Id, expects: Place, tree: ModeTree) -> None:
@@ -235,6 +243,7 @@ class Follower(TreeMode):
             self._begin_with(status, tree)
         elif status.last.epoch < self._newest:
             self._tell(peer, tree)
+            self._publish_again(status, tree)  # the root may speak of a rival
         else:
             self._learn(status, tree)
 
@@ -243,8 +252,22 @@ class Follower(TreeMode):
             return
         if status.last.epoch < self._newest:
             self._tell(peer, tree)
+            self._report(status, tree)
         elif tree.is_root:
             self._outbid(status, tree)
+        elif tree.parent is not None:
+            tree.say(tree.parent, TreeTold(self.topic, status))
+
+    def _report(self, status: TreeStatus, tree: ModeTree) -> None:
+        """Followers of another root do not go back to what they left out: the root must know."""
+        epoch = status.last.epoch
+        if epoch in self._rivals or any(place.epoch == epoch for place in self._past):
+            return
+        self._rivals[epoch] = None
+        if len(self._rivals) > MAX_RIVALS:
+            del self._rivals[next(iter(self._rivals))]
+        if tree.is_root:
+            self._rival(status, tree)
         elif tree.parent is not None:
             tree.say(tree.parent, TreeTold(self.topic, status))
 
@@ -265,6 +288,7 @@ class Follower(TreeMode):
     def _learn(self, status: TreeStatus, tree: ModeTree) -> None:
         """The same epoch or a later one."""
         later = self._newest is None or status.last.epoch > self._newest
+        before = self.status() if later else None
         self._newest = status.last.epoch
         self._past = merged(status.past if later else (*status.past, *self._past), self._newest)
         for place in (status.last, *self._past):
@@ -273,8 +297,9 @@ class Follower(TreeMode):
                 shelf = self._buffer.shelf(place.epoch)
             if shelf is not None:
                 shelf.last = max(shelf.last, place.sequence)
-        if later:
-            self._publish_again(status.past, tree)
+        if before is not None:
+            self._publish_again(status, tree)
+            self._report(before, tree)
         self._advance(tree)
         if later:
             for child in tree.children:
@@ -332,9 +357,11 @@ class Follower(TreeMode):
             tree.send(peer, msgspec.structs.replace(batch, hop=batch.hop + 1, wire=None))
 
     def on_note(self, peer: Peer, message: Message, tree: ModeTree) -> None:
-        """Needs and answers, between neighbours only."""
+        """Needs and answers, between neighbours only; a root may tell a former one of a rival."""
         above = tree.parent is not None and tree.parent.id == peer.id
         if not above and tree.child(peer.id) is None:
+            if isinstance(message, TreeTold):
+                self._publish_again(message.status, tree)
             return
         match message:
             case TreeNeed():
@@ -435,8 +462,7 @@ class Follower(TreeMode):
         """A gap that was there long enough, and all others that were there then."""
         due = tree.now - self.config.gap_timeout
         for want in [want for want, since in self._wants.items() if since <= due]:
-            parts = self._absent(want)
-            self._wants.pop(want)
+            parts = self._absent(want) if self._wants.pop(want, None) is not None else []
             for first, last in parts:
                 self._gone(want[0], first, last, None, tree)
         if self._at is None:

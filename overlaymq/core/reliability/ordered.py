@@ -37,11 +37,9 @@ import msgspec
 from overlaymq.core.reliability.following import GAP, Follower, merged
 from overlaymq.core.reliability.sequencer import Sequencer
 from overlaymq.ids import Id
-from overlaymq.messages import Epoch, Place, RootState, TreeStatus
+from overlaymq.messages import Epoch, Place, RootState, TreeStatus, TreeTold
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from overlaymq.config import DeliveryConfig
     from overlaymq.core.reliability.upcalls import ModeTree
     from overlaymq.messages import Batch, Descriptor, Peer, Run
@@ -66,7 +64,8 @@ class Ordered(Follower):
         self._heritage: TreeStatus | None = None
         self._window: tuple[Run, ...] = ()
         self._reigns = False
-        self._reigned: dict[Epoch, None] = {}
+        self._reigned: dict[Epoch, int] = {}
+        """Own epochs, and from where on their messages are known to all or were published again."""
         self._began_at = NEVER
         self._waiting_for: Id | None = None
         self._unrooted_at = NEVER
@@ -166,8 +165,12 @@ class Ordered(Follower):
             return
         root = status.last.epoch.root
         self._word_of(root, Place(status.last.epoch, status.last.sequence + 1), tree)
-        if self._newest is not None and self._reigns and status.last.epoch > self._newest:
+        if self._newest is None or not self._reigns:
+            return
+        if status.last.epoch > self._newest:
             self._outbid(status, tree)
+        elif root != tree.me.id:
+            self._report(status, tree)
 
     def _word_of(self, who: Id, expects: Place, tree: ModeTree) -> None:
         if expects.epoch.root != who or who == tree.me.id:
@@ -213,8 +216,8 @@ class Ordered(Follower):
             self._at = epoch
         self._reigns, self._began_at = True, tree.now
         if told:
-            self._publish_again(told, tree)
-        self._reigned[epoch] = None
+            self._publish_again(TreeStatus(told[0], told[1:]), tree)
+        self._reigned[epoch] = 0
         for child in tree.children:
             self._tell(child, tree)
         self._replicate(tree)
@@ -226,15 +229,30 @@ class Ordered(Follower):
         if self._reigns:
             self._begin(tree)
 
-    def _publish_again(self, told: Iterable[Place], tree: ModeTree) -> None:
-        """What this node has numbered in former reigns and those that tell do not know of."""
-        known = {place.epoch: place.sequence for place in told}
-        for epoch in [one for one in self._reigned if one != self._newest]:
-            del self._reigned[epoch]
-            shelf = self._buffer.find(epoch)
-            if shelf is None:
+    def _rival(self, status: TreeStatus, tree: ModeTree) -> None:
+        self._publish_again(status, tree)
+        known = {place.epoch: place.sequence for place in status.past}
+        for place in self._past:
+            if place.epoch > status.last.epoch or place.epoch.root == tree.me.id:
                 continue
-            for batch in list(shelf.between(known.get(epoch, 0) + 1, shelf.last)):
+            if known.get(place.epoch, 0) < place.sequence:
+                tree.pass_on(place.epoch.root, TreeTold(self.topic, status))
+
+    def _publish_again(self, rival: TreeStatus, tree: ModeTree) -> None:
+        """What this node has numbered in former reigns, and followers of this epoch have left out."""
+        known = {place.epoch: place.sequence for place in rival.past}
+        for epoch, done_from in list(self._reigned.items()):
+            shelf = self._buffer.find(epoch)
+            if shelf is None and epoch != self._newest:
+                del self._reigned[epoch]
+            if shelf is None or epoch >= rival.last.epoch or epoch == self._newest:
+                continue
+            first = known.get(epoch, 0) + 1
+            last = done_from - 1 if done_from else shelf.last
+            if first > last:
+                continue
+            self._reigned[epoch] = first
+            for batch in list(shelf.between(first, last)):
                 self._sequencer.allow(batch)
                 tree.publish_again(
                     msgspec.structs.replace(

@@ -124,6 +124,10 @@ class ModeTree(Tree):
         """Send a message of the mode's own."""
         self.effects.append(Send(peer, message))
 
+    def pass_on(self, node: Id, message: Message) -> None:
+        """Send a message to a node that is known only by its id."""
+        self.effects.append(Route(node, message))
+
     def deliver(self, batch: Batch) -> None:
         """Give a batch to this node's subscriptions."""
         self.effects.append(Deliver(batch))
