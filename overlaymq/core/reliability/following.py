@@ -207,19 +207,19 @@ class Follower(TreeMode):
         """Everything of the former epoch is settled."""
         assert self._at is not None
         former = self._buffer.shelf(self._at)
+        known = {place.epoch: place.sequence for place in self._past}
         if self._blank and self._newest is not None:
             epoch = self._newest
         if tree.member:
-            known = {place.epoch: place.sequence for place in self._past}
             last = min(known.get(self._at, former.last), former.last)
             tree.announce(EpochChanged(self.topic, self._at, last, epoch))
         self._at = epoch
         shelf = self._buffer.shelf(epoch)
         if not shelf.begun:
             shelf.begin(1)
+        shelf.last = max(shelf.last, known.get(epoch, 0))
         self._stalled = None
-        spoken = {place.epoch for place in self._past} | {epoch}
-        self._buffer.forget(spoken | ({self._newest} if self._newest else set()))
+        self._buffer.forget({*known, epoch, self._newest or epoch})
 
     # --- what is known ---
 

@@ -1,0 +1,417 @@
+"""What one node of an ordered topic does, told things one by one; trials of whole networks are in tests/sim.
+
+``Stand`` is a node's place in a tree: its mode, a parent and children that are only names, and the effects
+that the mode asked for.
+"""
+
+from __future__ import annotations
+
+import itertools
+from random import Random
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overlaymq.config import DeliveryConfig
+from overlaymq.core.dissemination.children import Child
+from overlaymq.core.reliability.following import GAP, merged
+from overlaymq.core.reliability.ordered import BEGIN, Ordered
+from overlaymq.core.reliability.shelf import Buffer, Shelf
+from overlaymq.core.reliability.upcalls import ModeTree
+from overlaymq.events import Deliver, EpochChanged, Missed, Notify, Send, SetTimer
+from overlaymq.ids import Id
+from overlaymq.messages import (
+    Batch,
+    Descriptor,
+    Epoch,
+    Peer,
+    Place,
+    TreeGone,
+    TreeJoin,
+    TreeNeed,
+    TreeStatus,
+    TreeTold,
+)
+
+if TYPE_CHECKING:
+    from overlaymq.events import Event
+    from overlaymq.messages import Message
+
+TOPIC = Descriptor(Id(7), "t", "", Id(7), "scribe", "ordered", "patient")
+CONFIG = DeliveryConfig(reorder_wait=0.5, gap_timeout=10.0, keep_seconds=60.0)
+ME, ABOVE, BELOW, OTHER = (Peer(Id(n), f"node-{n}") for n in (1, 2, 3, 4))
+OLD, NEW = Epoch(1, Id(100)), Epoch(2, Id(100))
+
+
+def batch(sequence: int, count: int = 1, *, epoch: Epoch = OLD, first: int | None = None) -> Batch:
+    number = sequence if first is None else first
+    return Batch(
+        TOPIC.id, Id(50), 0, number, count, b"x", 0, 1, epoch.root, epoch.counter, sequence
+    )
+
+
+def published(first: int, *, origin: int = 50, count: int = 1) -> Batch:
+    return Batch(TOPIC.id, Id(origin), 0, first, count, b"x")
+
+
+class Stand:
+    def __init__(self, *, root: bool = False, config: DeliveryConfig = CONFIG) -> None:
+        self.mode = Ordered(TOPIC.id, config)
+        children = {peer.id: Child(peer, 1e9) for peer in (BELOW, OTHER)}
+        self.tree = ModeTree(ME, TOPIC, children)
+        self.tree.parent = None if root else ABOVE
+        self.tree.is_root = root
+        self.tree.member = True
+        self.delivered: list[tuple[int, int]] = []
+        self.events: list[Event] = []
+        self.said: list[tuple[Peer, Message]] = []
+        self.timers: list[tuple[float, int]] = []
+
+    def start(self, last: int = 0, *, epoch: Epoch = OLD, past: tuple[Place, ...] = ()) -> Stand:
+        status = TreeStatus(Place(epoch, last), past, last + 1)
+        self.mode.on_status(ABOVE, status, self.tree)
+        return self.done()
+
+    def get(self, *batches: Batch) -> Stand:
+        for one in batches:
+            if self.mode.is_new(one):
+                self.mode.on_forward(one, self.tree)
+        return self.done()
+
+    def note(self, peer: Peer, message: Message) -> Stand:
+        self.mode.on_note(peer, message, self.tree)
+        return self.done()
+
+    def told(self, status: TreeStatus) -> Stand:
+        self.mode.on_status(ABOVE, status, self.tree)
+        return self.done()
+
+    def joined(self, child: Peer, expects: Place | None, last: int = 0) -> Stand:
+        join = TreeJoin(TOPIC.id, child, TOPIC, 0, last, expects=expects)
+        self.mode.on_join(join, self.tree)
+        return self.done()
+
+    def wait(self, seconds: float) -> Stand:
+        until = self.tree.now + seconds
+        while due := [timer for timer in self.timers if timer[0] <= until]:
+            timer = min(due)
+            self.timers.remove(timer)
+            self.tree.now = max(self.tree.now, timer[0])
+            self.mode.on_timer(timer[1], self.tree)
+            self.done()
+        self.tree.now = until
+        return self
+
+    def done(self) -> Stand:
+        effects, self.tree.effects = self.tree.effects, []
+        for effect in effects:
+            if isinstance(effect, Deliver):
+                self.delivered.append((effect.batch.root_epoch, effect.batch.root_sequence))
+            elif isinstance(effect, Notify):
+                self.events.append(effect.event)
+            elif isinstance(effect, Send):
+                self.said.append((effect.peer, effect.message))
+            elif isinstance(effect, SetTimer):
+                self.timers.append((self.tree.now + effect.delay, effect.timer.round))
+        return self
+
+    def sent(self, to: Peer, kind: type) -> list[Message]:
+        return [message for peer, message in self.said if peer == to and isinstance(message, kind)]
+
+
+# --- the root ---
+
+
+def test_a_root_numbers_from_one_without_gaps() -> None:
+    """Reference: Scribe JSAC III-B.2, the root assigns sequence numbers."""
+    root = Stand(root=True)
+    root.mode.on_root(root.tree)
+    given = [root.mode.on_forward(published(n, count=2), root.tree) for n in (0, 2, 4)]
+    assert [one.root_sequence for one in given if one is not None] == [1, 3, 5]
+    assert {(one.root, one.root_epoch) for one in given if one is not None} == {(ME.id, 1)}
+    root.done()
+    assert root.delivered == [(1, 1), (1, 3), (1, 5)]
+
+
+def test_a_copy_gets_no_second_place_and_the_first_is_remembered() -> None:
+    root = Stand(root=True)
+    root.mode.on_root(root.tree)
+    root.mode.on_forward(published(0), root.tree)
+    assert root.mode.on_forward(published(0), root.tree) is None
+    assert root.mode.place(published(0)) == Place(Epoch(1, ME.id), 1)
+
+
+def test_a_root_that_knows_of_a_predecessor_waits_for_its_word() -> None:
+    stand = Stand().start(5)
+    stand.tree.is_root, stand.tree.parent = True, None
+    stand.mode.on_root(stand.tree)
+    stand.done()
+    assert not stand.mode.sequencing
+    stand.joined(Peer(OLD.root, "before"), Place(OLD, 9))
+    assert stand.mode.sequencing
+    status = stand.mode.status()
+    assert status is not None
+    assert status.last.epoch == Epoch(2, ME.id)
+    assert status.past == (Place(OLD, 8),), "the predecessor's own word counts"
+
+
+def test_a_predecessor_that_says_nothing_is_not_waited_for_long() -> None:
+    stand = Stand().start(5)
+    stand.tree.is_root, stand.tree.parent = True, None
+    stand.mode.on_root(stand.tree)
+    stand.done()
+    assert [token for _, token in stand.timers] == [BEGIN]
+    stand.wait(5)
+    assert stand.mode.sequencing
+
+
+def test_a_root_that_hears_of_a_later_epoch_begins_above_it_and_publishes_again() -> None:
+    root = Stand(root=True)
+    root.mode.on_root(root.tree)
+    root.mode.on_forward(published(0), root.tree)
+    root.joined(BELOW, Place(Epoch(3, Id(9)), 4))
+    status = root.mode.status()
+    assert status is not None
+    assert status.last == Place(Epoch(4, ME.id), 0)
+    assert Place(Epoch(3, Id(9)), 3) in status.past
+    assert [one.first for one in root.tree.again] == [0], "who was there will not come back for it"
+    again = root.mode.on_forward(root.tree.again[0], root.tree)
+    assert again is not None
+    assert again.root_epoch == 4
+
+
+def test_a_former_root_publishes_again_what_others_do_not_know_of() -> None:
+    stand = Stand(root=True)
+    stand.mode.on_root(stand.tree)
+    for number in range(4):
+        stand.mode.on_forward(published(number), stand.tree)
+    stand.mode.on_unrooted(stand.tree)
+    stand.tree.is_root, stand.tree.parent = False, ABOVE
+    stand.done().told(TreeStatus(Place(NEW, 0), (Place(Epoch(1, ME.id), 2),)))
+    assert [one.first for one in stand.tree.again] == [2, 3]
+    assert all(one.root_sequence == 0 for one in stand.tree.again)
+
+
+# --- order and gaps ---
+
+
+def test_what_comes_too_early_waits_and_the_parent_is_asked_for_the_gap() -> None:
+    stand = Stand().start().get(batch(1), batch(3), batch(4))
+    assert stand.delivered == [(1, 1)]
+    stand.wait(0.4)
+    assert stand.sent(ABOVE, TreeNeed) == []
+    stand.wait(0.2)
+    assert stand.sent(ABOVE, TreeNeed) == [TreeNeed(TOPIC.id, OLD, 2, 2)]
+    stand.get(batch(2))
+    assert stand.delivered == [(1, 1), (1, 2), (1, 3), (1, 4)]
+    assert stand.events == []
+
+
+def test_what_the_parent_has_no_more_is_missed() -> None:
+    stand = Stand().start().get(batch(1), batch(4)).note(ABOVE, TreeGone(TOPIC.id, OLD, 2, 3))
+    assert stand.events == [Missed(TOPIC.id, OLD.root, 2, 3, OLD.counter)]
+    assert stand.delivered == [(1, 1), (1, 4)]
+    assert TreeGone(TOPIC.id, OLD, 2, 3) in stand.sent(BELOW, TreeGone), "children are told"
+
+
+def test_a_gap_that_nobody_fills_is_given_up_and_announced() -> None:
+    stand = Stand().start().get(batch(2)).wait(30)
+    assert stand.events == [Missed(TOPIC.id, OLD.root, 1, 1, OLD.counter)]
+    assert stand.delivered == [(1, 2)]
+    assert 3 <= len(stand.sent(ABOVE, TreeNeed)) <= 10
+    stand.get(batch(1))
+    assert stand.delivered == [(1, 2)], "what comes after that is too late"
+
+
+def test_a_lost_tail_is_seen_by_the_status() -> None:
+    stand = Stand().start().get(batch(1)).told(TreeStatus(Place(OLD, 3))).wait(1)
+    assert stand.sent(ABOVE, TreeNeed) == [TreeNeed(TOPIC.id, OLD, 2, 3)]
+
+
+def test_a_number_that_the_application_stopped_is_void() -> None:
+    stand = Stand().start().get(batch(1))
+    stand.mode.on_stopped(batch(2), stand.tree)
+    stand.get(batch(3))
+    assert stand.delivered == [(1, 1), (1, 3)]
+    assert stand.events == [Missed(TOPIC.id, OLD.root, 2, 2, OLD.counter)]
+
+
+def test_a_forwarder_that_is_no_member_repairs_too_and_tells_nobody() -> None:
+    stand = Stand()
+    stand.tree.member = False
+    stand.start().get(batch(1), batch(3)).wait(1)
+    assert stand.sent(ABOVE, TreeNeed)
+    stand.wait(30)
+    assert stand.delivered == []
+    assert stand.events == []
+
+
+@given(st.integers(0, 10_000), st.integers(1, 30))
+def test_any_order_of_arrival_gives_one_order_of_delivery(seed: int, count: int) -> None:
+    """And what never arrives is announced: what was delivered and what was missed is one unbroken run."""
+    random = Random(seed)
+    batches, sequence = [], 1
+    for _ in range(count):
+        length = random.choice([1, 1, 3])
+        batches.append(batch(sequence, length))
+        sequence += length
+    arriving = [one for one in batches if random.random() < 0.8]
+    random.shuffle(arriving)
+    stand = Stand().start()
+    for one in arriving:
+        stand.get(one)
+        stand.wait(random.choice([0, 0, 0.3]))
+    stand.told(TreeStatus(Place(OLD, sequence - 1))).wait(60)
+    told = [(event.first, event.last) for event in stand.events if isinstance(event, Missed)]
+    lengths = {one.root_sequence: one.count for one in batches}
+    told += [(first, first + lengths[first] - 1) for _, first in stand.delivered]
+    told.sort()
+    assert stand.delivered == sorted(stand.delivered)
+    assert told[0][0] == 1
+    assert told[-1][1] == sequence - 1
+    assert all(after[0] == before[1] + 1 for before, after in itertools.pairwise(told))
+    if len(arriving) == len(batches):
+        assert not stand.events
+
+
+# --- children ---
+
+
+def test_a_repair_join_is_answered_with_all_that_follows() -> None:
+    """Reference: Scribe JSAC III-B.2, joinHandler retransmits buffered messages above n."""
+    stand = Stand().start().get(*[batch(n) for n in range(1, 6)]).joined(BELOW, Place(OLD, 3))
+    sent = [one.root_sequence for one in stand.sent(BELOW, Batch) if isinstance(one, Batch)]
+    assert sent == [3, 4, 5]
+
+
+def test_a_need_is_served_or_answered_or_passed_up() -> None:
+    stand = Stand(config=DeliveryConfig(keep_messages=3, reorder_wait=0.5))
+    stand.start(10).get(*[batch(n) for n in range(11, 16)])  # 11 and 12 are forgotten
+    stand.note(BELOW, TreeNeed(TOPIC.id, OLD, 8, 14))
+    sent = [one.root_sequence for one in stand.sent(BELOW, Batch) if isinstance(one, Batch)]
+    assert sent == [13, 14]
+    assert stand.sent(BELOW, TreeGone) == []
+    assert stand.sent(ABOVE, TreeNeed) == [TreeNeed(TOPIC.id, OLD, 8, 12)], "never had 8 to 10"
+    stand.said.clear()
+    stand.note(BELOW, TreeNeed(TOPIC.id, OLD, 11, 13))
+    assert stand.sent(BELOW, TreeGone) == [TreeGone(TOPIC.id, OLD, 11, 12)]
+
+
+def test_a_root_asks_a_child_that_is_further_for_an_epoch_before_its_own() -> None:
+    stand = Stand().start()
+    stand.tree.is_root, stand.tree.parent = True, None
+    stand.get(batch(1), batch(4))
+    stand.mode.on_root(stand.tree)
+    stand.wait(3)
+    stand.said.clear()
+    stand.joined(OTHER, Place(OLD, 5)).wait(5)
+    assert TreeNeed(TOPIC.id, OLD, 2, 3) in stand.sent(OTHER, TreeNeed)
+
+
+def test_strangers_are_not_answered() -> None:
+    stand = Stand().start().get(batch(1))
+    stand.note(Peer(Id(99), "stranger"), TreeNeed(TOPIC.id, OLD, 1, 1))
+    assert stand.said == [] or all(peer.id != 99 for peer, _ in stand.said)
+
+
+# --- epochs ---
+
+
+def test_the_old_epoch_is_settled_before_the_new_one_begins() -> None:
+    stand = Stand().start().get(batch(1), batch(1, epoch=NEW))
+    stand.told(TreeStatus(Place(NEW, 1), (Place(OLD, 2),)))
+    assert stand.delivered == [(1, 1)]
+    stand.get(batch(2))
+    assert stand.delivered == [(1, 1), (1, 2), (2, 1)]
+    assert stand.events == [EpochChanged(TOPIC.id, OLD, 2, NEW)]
+
+
+def test_what_the_old_root_numbered_beyond_what_is_known_may_be_lost() -> None:
+    stand = (
+        Stand().start().get(batch(1), batch(2)).told(TreeStatus(Place(NEW, 0), (Place(OLD, 1),)))
+    )
+    assert stand.events == [EpochChanged(TOPIC.id, OLD, 1, NEW)]
+    assert stand.delivered == [(1, 1), (1, 2)]
+
+
+def test_nobody_goes_back_an_epoch() -> None:
+    stand = Stand().start(epoch=NEW).get(batch(1, epoch=NEW), batch(1, epoch=OLD))
+    assert stand.delivered == [(2, 1)]
+    stand.told(TreeStatus(Place(OLD, 5)))
+    assert stand.sent(ABOVE, TreeTold), "a parent that is behind is told"
+
+
+def test_epochs_in_between_are_gone_through() -> None:
+    between, last = Epoch(2, Id(8)), Epoch(3, Id(9))
+    stand = Stand().start().get(batch(1))
+    stand.told(TreeStatus(Place(last, 1), (Place(between, 2), Place(OLD, 1))))
+    stand.get(batch(1, 2, epoch=between), batch(1, epoch=last))
+    assert stand.delivered == [(1, 1), (2, 1), (3, 1)]
+    changes = [(event.old, event.new) for event in stand.events if isinstance(event, EpochChanged)]
+    assert changes == [(OLD, between), (between, last)]
+
+
+def test_who_has_had_nothing_wants_nothing_old() -> None:
+    late = Epoch(5, Id(9))
+    stand = (
+        Stand().start(0, epoch=OLD).told(TreeStatus(Place(late, 0), (Place(Epoch(4, Id(8)), 700),)))
+    )
+    stand.get(batch(1, epoch=late))
+    assert stand.delivered == [(5, 1)]
+    assert stand.events == [EpochChanged(TOPIC.id, OLD, 0, late)]
+
+
+def test_a_batch_of_an_unknown_epoch_makes_a_node_ask() -> None:
+    stand = Stand().start().get(batch(1), batch(1, epoch=NEW))
+    assert len(stand.sent(ABOVE, TreeTold)) == 1
+
+
+def test_what_is_told_of_the_past_is_bounded() -> None:
+    places = [Place(Epoch(n, Id(1)), n) for n in range(100)]
+    assert [place.sequence for place in merged(places, Epoch(50, Id(0)))] == list(range(49, 41, -1))
+
+
+# --- the buffer ---
+
+
+def test_the_buffer_is_bounded_in_messages_bytes_and_time() -> None:
+    for config in (DeliveryConfig(keep_messages=5), DeliveryConfig(keep_bytes=5 * 65)):
+        buffer = Buffer(config)
+        for number in range(1, 20):
+            buffer.add(batch(number), 0.0)
+        assert [one.root_sequence for one in buffer.shelf(OLD).between(1, 99)] == list(
+            range(15, 20)
+        )
+    buffer = Buffer(DeliveryConfig(keep_seconds=10))
+    for number in range(1, 20):
+        buffer.add(batch(number), float(number))
+    assert [one.root_sequence for one in buffer.shelf(OLD).between(1, 99)] == list(range(9, 20))
+
+
+def test_what_waits_and_has_to_go_is_missed() -> None:
+    stand = Stand(config=DeliveryConfig(keep_messages=2, reorder_wait=0.5, gap_timeout=10))
+    stand.start().get(batch(2), batch(3), batch(4), batch(5)).get(batch(1))
+    assert [event for event in stand.events if isinstance(event, Missed)]
+    assert stand.delivered == sorted(stand.delivered)
+    assert stand.delivered[-1] == (1, 5)
+
+
+@given(st.lists(st.tuples(st.integers(1, 40), st.integers(1, 4)), max_size=20))
+def test_a_shelf_knows_what_it_lacks(runs: list[tuple[int, int]]) -> None:
+    """Against a set of numbers."""
+    shelf, here = Shelf(), set[int]()
+    shelf.begin(1)
+    for first, count in runs:
+        numbers = set(range(first, first + count))
+        if not numbers & here:
+            shelf.add(batch(first, count))
+            here |= numbers
+    lacking = [n for first, last in shelf.absent(1, 50) for n in range(first, last + 1)]
+    assert lacking == [n for n in range(1, 51) if n not in here]
+    assert all((shelf.at(n) is not None) == (n in here) for n in range(1, 51))
+
+
+def test_gap_timers_do_not_pile_up() -> None:
+    stand = Stand().start().get(*[batch(n) for n in range(2, 40, 2)])
+    assert [token for _, token in stand.timers] == [GAP]
