@@ -99,6 +99,14 @@ def test_chat_says_why_it_cannot_join() -> None:
     assert "Traceback" not in said
 
 
+def test_upcalls() -> None:
+    with _running("upcalls.py") as example:
+        assert _line(example, "display 1") == "display 1 shows 21.5 C"
+        assert _line(example, "display 2") == "display 2 shows 21.5 C"
+        assert _line(example, "2 displays") == "2 displays read it"
+        assert example.wait() == 0
+
+
 def test_embed_in_app() -> None:
     with _running("embed_in_app.py", "2") as app:
         assert _line(app, "25.").endswith("C: window opened")

@@ -62,6 +62,7 @@ PUBLISH_EVERY = 0.7
 FAULT_SECONDS = 60.0
 QUIET_SECONDS = 50.0
 SHOWN = 5
+REPORT_EVERY = 20
 
 CONFIG = Config(
     pastry=PastryConfig(heartbeat_every=2.0, lease=4.0, heal_every=5.0, leaf_set_size=8),
@@ -437,6 +438,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print("   ", violation)
             if len(outcome.violations) > SHOWN:
                 print(f"    and {len(outcome.violations) - SHOWN} more")
+        if total % REPORT_EVERY == 0:
+            print(f"{total} seeds so far, {counted} counted, {failed} failed", flush=True)
     print(f"{total} seeds, {counted} counted, {failed} failed")
     return 1 if failed else 0
 

@@ -103,6 +103,9 @@ class Stand:
         self.tree.now = until
         return self
 
+    def numbers(self) -> bool:
+        return self.mode.sequencing
+
     def done(self) -> Stand:
         effects, self.tree.effects = self.tree.effects, []
         for effect in effects:
@@ -147,9 +150,9 @@ def test_a_root_that_knows_of_a_predecessor_waits_for_its_word() -> None:
     stand.tree.is_root, stand.tree.parent = True, None
     stand.mode.on_root(stand.tree)
     stand.done()
-    assert not stand.mode.sequencing
+    assert not stand.numbers()
     stand.joined(Peer(OLD.root, "before"), Place(OLD, 9))
-    assert stand.mode.sequencing
+    assert stand.numbers()
     status = stand.mode.status()
     assert status is not None
     assert status.last.epoch == Epoch(2, ME.id)
@@ -163,7 +166,7 @@ def test_a_predecessor_that_says_nothing_is_not_waited_for_long() -> None:
     stand.done()
     assert [token for _, token in stand.timers] == [BEGIN]
     stand.wait(5)
-    assert stand.mode.sequencing
+    assert stand.numbers()
 
 
 def test_a_root_that_hears_of_a_later_epoch_begins_above_it_and_publishes_again() -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from overlaymq.core.dissemination.children import Child
-from overlaymq.core.dissemination.rooted import Rooted
+from overlaymq.core.dissemination.rooted import Rooted, next_hop, numbered_as
 from overlaymq.core.reliability.history import History
 from overlaymq.events import (
     Deliver,
@@ -289,18 +289,14 @@ class Direct(Rooted):
         return super()._to_root(batch, now)
 
     def _spread(self, batch: Batch, now: float) -> Effects:
-        passed = self._passed(batch, now)
+        self._spread_count += 1
+        offered = msgspec.structs.replace(batch, root_sequence=self._spread_count, wire=None)
+        passed = self._passed(offered, now)
         effects = self._asked()
         if passed is None:
-            return [
-                *effects,
-                Notify(Dropped(STOPPED, batch.count)),
-                *self._sent(batch, 0, STOPPED),
-            ]
-        self._spread_count += 1
-        onward = msgspec.structs.replace(
-            passed, hop=passed.hop + 1, root_sequence=self._spread_count, wire=None
-        )
+            effects.append(Notify(Dropped(STOPPED, batch.count)))
+            return effects + self._sent(batch, 0, STOPPED)
+        onward = next_hop(numbered_as(passed, offered))
         self._history.add(onward)
         me = self.around.me.id
         not_to = (batch.origin, me)

@@ -266,3 +266,14 @@ class Rooted(Strategy):
 def next_hop(batch: Batch) -> Batch:
     """The same batch, one hop further."""
     return msgspec.structs.replace(batch, hop=batch.hop + 1, wire=None)
+
+
+def numbered_as(batch: Batch, other: Batch) -> Batch:
+    """A batch that the application may have made anew, with the place that the root gave it."""
+    place = (other.root, other.root_epoch, other.root_sequence)
+    if (batch.root, batch.root_epoch, batch.root_sequence) == place:
+        return batch
+    root, epoch, sequence = place
+    return msgspec.structs.replace(
+        batch, root=root, root_epoch=epoch, root_sequence=sequence, wire=None
+    )

@@ -50,6 +50,8 @@ REPLICATE_EVERY = 1.0
 """Seconds between two copies of the root's state for its replicas: a guess."""
 PREDECESSOR_WAIT = 2.0
 """Seconds a new root waits for the word of the one before: a guess, a routed question's time."""
+TAIL_BYTES = 1 << 18
+"""Bytes of its latest batches that a root hands over: a guess, one frame."""
 EXPECT_SECONDS = 10.0
 """How long a root that was asked for waits for the publication: a guess."""
 NEVER = float("-inf")
@@ -149,6 +151,19 @@ class Ordered(Follower):
         return self._reign(tree) is not None and (
             tree.now - self._began_at > self.config.gap_timeout
         )
+
+    def tail(self) -> list[Batch]:
+        """Others may lack them, and this node may be gone before they ask."""
+        if self._newest is None or not self._reigns:
+            return []
+        shelf, room = self._buffer.shelf(self._newest), TAIL_BYTES
+        chosen: list[Batch] = []
+        at = shelf.last
+        while (batch := shelf.at(at)) is not None and room >= batch.size:
+            room -= batch.size
+            chosen.append(msgspec.structs.replace(batch, hop=batch.hop + 1, wire=None))
+            at = batch.root_sequence - 1
+        return chosen[::-1]
 
     def on_failed(self, peer: Peer, tree: ModeTree) -> None:
         """A peer is gone: if a new root waits for its word, there will be none."""

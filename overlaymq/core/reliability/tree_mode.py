@@ -113,6 +113,10 @@ class TreeMode(BestEffort):
         """What a successor of this root needs."""
 
     @abstractmethod
+    def tail(self) -> list[Batch]:
+        """What a successor should have at once: the latest batches of this root."""
+
+    @abstractmethod
     def inherit(self, state: RootState, tree: ModeTree, last_word: bool = False) -> None:
         """What another root knew; its last word if it has stopped."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
+from overlaymq.core.dissemination.rooted import numbered_as
 from overlaymq.core.dissemination.scribe.anycast import Searching
 from overlaymq.core.reliability.seen import Seen
 from overlaymq.events import Deliver, Dropped, Lagged, Members, Notify, Route, Send, Timer
@@ -241,6 +242,7 @@ class Scribe(Searching):
         state = None if mode is None else mode.state(self.descriptor)
         effects: Effects = [Send(root, Handover(self.descriptor, (), self._epoch, state))]
         if mode is not None:
+            effects += [Send(root, batch) for batch in mode.tail()]
             mode.on_unrooted(self._mode_sees(now))
             effects += [*self._mode_asked(), *self._start_ticking()]
         return effects + self._join(now, root=root)
@@ -291,17 +293,20 @@ class Scribe(Searching):
     # --- batches ---
 
     def _spread(self, batch: Batch, now: float) -> Effects:
-        passed = self._passed(batch, now)
+        mode = self.around.mode
+        # An ordered topic's numbers have no gaps: there the application is asked first.
+        offered = self._number(batch) if mode is None else batch
+        passed = self._passed(offered, now)
         effects = self._asked()
         if passed is None:
             effects.append(Notify(Dropped(STOPPED, batch.count)))
-            if self.around.mode is not None:
+            if mode is not None:
                 effects += self._acknowledge(batch, None)  # it needs not be sent again
             return effects + self._sent(batch, 0, STOPPED)
-        mode = self.around.mode
-        numbered = (
-            self._number(passed) if mode is None else mode.on_forward(passed, self._mode_sees(now))
-        )
+        if mode is None:
+            numbered: Batch | None = numbered_as(passed, offered)
+        else:
+            numbered = mode.on_forward(passed, self._mode_sees(now))
         delivered = self._mode_asked()
         if mode is not None:
             delivered += self._acknowledge(batch, mode.place(batch))
@@ -341,13 +346,14 @@ class Scribe(Searching):
         if self._parent is not None and self._parent.id == peer.id:
             self._parent_heard = now
             effects = []
-        elif self.around.mode is not None and self._acts_as_root and peer.id in self._children:
-            effects = []  # a root may ask its children
+        elif self.around.mode is not None and self._acts_as_root:
+            effects = []  # a root may ask its children, and is given its predecessor's last batches
         else:
             effects = self._disown(peer)
         if not self._is_new(batch):
             return [*effects, Notify(Dropped("duplicate", batch.count))]
-        if not self._wanted:
+        heir = self.around.mode is not None and self._acts_as_root
+        if not self._wanted and not heir:
             return [*effects, Notify(Dropped("not subscribed", batch.count))]
         passed = self._passed(batch, now) if self._children else batch
         effects += self._asked()
