@@ -424,12 +424,13 @@ class TreeLeave(msgspec.Struct, frozen=True, gc=False):
 
 
 class TreeRefresh(msgspec.Struct, frozen=True, gc=False):
-    """scribe: I am still your child, with so many members in my subtree. ``yields_to``: this one will have my
-    place."""
+    """scribe: I am still your child, with so many members in my subtree. ``path`` is a checksum of the path
+    that you have told me; ``yields_to``: this one will have my place."""
 
     topic: Id
     members: int
     yields_to: Peer | None = None
+    path: int = 0
 
 
 class TreeBeat(msgspec.Struct, frozen=True, gc=False):

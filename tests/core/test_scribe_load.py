@@ -15,6 +15,7 @@ from overlaymq.core.dissemination.conformance import CHECKS
 from overlaymq.core.dissemination.load import Load
 from overlaymq.core.dissemination.scribe import Scribe
 from overlaymq.core.dissemination.scribe.moves import PATIENCE
+from overlaymq.core.dissemination.scribe.tree import checksum
 from overlaymq.core.reliability.upcalls import Upcalls
 from overlaymq.events import Measure, Received, Route, Send, SetTimer
 from overlaymq.messages import (
@@ -24,6 +25,7 @@ from overlaymq.messages import (
     TreeJoin,
     TreeJoined,
     TreeLeave,
+    TreeRefresh,
     TreeRefused,
 )
 from overlaymq.sim.faults import Faults
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from overlaymq.core.dissemination.base import Effects, Strategy
     from overlaymq.core.node import Node
     from overlaymq.messages import Descriptor
+    from overlaymq.sim.engine import Host
 
 TOPIC = described("load")
 
@@ -210,6 +213,14 @@ def test_news_from_a_parent_that_was_left_does_not_bring_it_back() -> None:
     strategy.receive(sibling, TreeJoined(TOPIC.id, (ROOT.id, sibling.id), True, serial=2), 0.0)
     strategy.receive(PARENT, TreeJoined(TOPIC.id, (PARENT.id,), True), 0.0)
     assert strategy.parent == sibling
+
+
+def test_a_child_that_knows_an_old_path_is_told_the_present_one() -> None:
+    strategy, (child,) = root(1)
+    news = TreeJoined(TOPIC.id, (ME.id,), True)
+    assert strategy.receive(child, TreeRefresh(TOPIC.id, 1), 1.0) == [Send(child, news)]
+    known = TreeRefresh(TOPIC.id, 1, path=checksum((ME.id,), True))
+    assert strategy.receive(child, known, 2.0) == []
 
 
 def test_a_join_that_overtakes_the_word_of_leaving_holds() -> None:
@@ -389,12 +400,15 @@ def test_a_full_node_lets_the_one_before_it_take_a_lazy_join() -> None:
 # --- loops -----------------------------------------------------------------------------------------
 
 
-def churned(seed: int) -> tuple[Network, list[Descriptor], int]:
+def churned(
+    seed: int, loss: float = 0.0, rest: float = 60.0
+) -> tuple[Network, list[Descriptor], int]:
     """Members come and go and nodes crash under a low bound; then nothing for a while."""
     random = Random(seed)
     bound = random.choice([2, 3, 5])
     config = with_scribe(max_children=bound, collapse_after=random.choice([0.0, 3.0]))
-    network = Network(seed, 24, config, Faults(link_break=0.05), timers=True)
+    faults = Faults(link_break=0.05, loss=loss, jitter=0.05 if loss else 0.0)
+    network = Network(seed, 24, config, faults, timers=True)
     topics = [described(f"churn {seed} {number}") for number in range(2)]
     for _ in range(45):
         topic, node = random.choice(topics), random.choice(list(network.nodes.values()))
@@ -408,7 +422,8 @@ def churned(seed: int) -> tuple[Network, list[Descriptor], int]:
             case _:
                 network.subscribe(node, topic)
         network.run(random.choice([0.0, 0.02, 0.3]))
-    network.run(60)
+    faults.loss = 0.0
+    network.run(rest)
     return network, topics, bound
 
 
@@ -429,6 +444,35 @@ def test_the_bottleneck_remover_leaves_no_loop(seeds: range) -> None:
                 [len(p.children) for t in topics if (p := network.place(node, t))], default=0
             )
             assert network.children(node) <= bound or most < 2, f"seed {seed}"
+
+
+def test_trees_are_whole_again_after_messages_were_lost() -> None:
+    """News of a path too: whoever was told of an old one would not see a loop."""
+    for seed in range(10):
+        network, topics, _ = churned(seed, loss=0.05, rest=150.0)
+        assert network.broken(*topics) == [], f"seed {seed}"
+
+
+def test_at_rest_nobody_moves() -> None:
+    """The bound and the collapse do not send a child to and fro."""
+    for seed in range(100, 110):
+        network, _, _ = churned(seed)
+        moves: list[str] = []
+
+        def on_send(
+            now: float,
+            host: Host,
+            to: Peer,
+            message: object,
+            fate: object,
+            moves: list[str] = moves,
+        ) -> None:
+            if isinstance(message, TreeDrop | TreeJoin | TreeJoined | TreeLeave):
+                moves.append(type(message).__name__)
+
+        network.simulation.on_send = on_send
+        network.run(30)
+        assert moves == [], f"seed {seed}"
 
 
 def test_a_loop_that_was_made_is_found_and_opened() -> None:

@@ -229,8 +229,7 @@ class Moving(TreePlace):
         if move is None or move.target is not None or peer.id not in move.siblings:
             return []
         move.away[peer.id] = seconds
-        best = move.best()
-        return [] if best is None or len(move.away) < len(move.siblings) else self._ask(best)
+        return self._move_on() if len(move.away) == len(move.siblings) else []
 
     def _joined(self, peer: Peer, joined: TreeJoined, now: float) -> Effects:
         effects = super()._joined(peer, joined, now)

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from overlaymq.core.dissemination.scribe.moves import Moving
 from overlaymq.events import Send, SetTimer, Timer
-from overlaymq.messages import Sibling, TreeDrop, TreeRefresh
+from overlaymq.messages import Sibling, TreeDrop
 
 if TYPE_CHECKING:
     from overlaymq.core.dissemination.base import Effects, Surroundings
@@ -74,7 +74,7 @@ class Shaping(Moving):
             self._only_since = now  # if the child does not find its way, there is a next time
             topic = self.descriptor.id
             effects = [
-                Send(above, TreeRefresh(topic, self._member_count(), child)),
+                Send(above, self._refresh(child)),
                 Send(child, TreeDrop(topic, (Sibling(above, 0.0),))),
             ]
         return effects + self._watch_shape(now)

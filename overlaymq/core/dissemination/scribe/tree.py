@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from overlaymq.core.dissemination.children import Child
 from overlaymq.core.dissemination.rooted import Rooted, next_hop
@@ -16,6 +17,7 @@ from overlaymq.core.reliability.history import History
 from overlaymq.core.reliability.upcalls import ModeTree
 from overlaymq.core.topics import MAX_CREDENTIALS
 from overlaymq.events import Notify, ParentLost, Ready, Repaired, Route, Send, SetTimer, Timer
+from overlaymq.ids import BYTES
 from overlaymq.messages import TreeBeat, TreeJoin, TreeJoined, TreeLeave, TreeRefresh, TreeRefused
 
 if TYPE_CHECKING:
@@ -314,7 +316,14 @@ class TreePlace(Rooted):
             return [self._refuse(peer, False)]
         child.expires = now + self.around.rendezvous.expire_after
         child.members = refresh.members
-        return self._tell_size(now)
+        # News of the path may be lost, and a loop would go unseen.
+        stale = refresh.path != checksum(self.path, self._rooted)
+        news: Effects = [Send(peer, self._news())] if stale else []
+        return news + self._tell_size(now)
+
+    def _refresh(self, yields_to: Peer | None = None) -> TreeRefresh:
+        told = checksum(self._path, self._rooted)
+        return TreeRefresh(self.descriptor.id, self._member_count(), yields_to, told)
 
     def _member_count(self) -> int:
         below = sum([child.members for child in self._children.values()])
@@ -328,7 +337,7 @@ class TreePlace(Rooted):
         wait = self._told_at + self.around.scribe.tell_every - now
         if wait <= 0:
             self._told_size, self._told_at = size, now
-            return [Send(self._parent, TreeRefresh(self.descriptor.id, size))]
+            return [Send(self._parent, self._refresh())]
         if self._will_tell:
             return []
         self._will_tell = True
@@ -364,7 +373,7 @@ class TreePlace(Rooted):
                 effects += self._lost_parent(now)
             elif now - self._refreshed_at >= self.around.rendezvous.refresh_every:
                 self._refreshed_at = now
-                effects.append(Send(self._parent, TreeRefresh(topic, self._member_count())))
+                effects.append(Send(self._parent, self._refresh()))
         keeps = mode is not None and (mode.lingers or (self._acts_as_root and mode.holds))
         if self._parent is None and not self._children and not keeps:
             return effects
@@ -381,3 +390,8 @@ class TreePlace(Rooted):
         if self._joining:
             return []
         return [Send(peer, self._leave())]
+
+
+def checksum(path: tuple[Id, ...], rooted: bool) -> int:
+    """By which parent and child see whether they know the same path."""
+    return crc32(b"".join([id_.to_bytes(BYTES, "big") for id_ in path]), rooted)

@@ -133,14 +133,16 @@ class TreeLeave(_message.Message):
     def __init__(self, topic: _Optional[bytes] = ..., serial: _Optional[int] = ...) -> None: ...
 
 class TreeRefresh(_message.Message):
-    __slots__ = ("topic", "members", "yields_to")
+    __slots__ = ("topic", "members", "yields_to", "path")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     YIELDS_TO_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
     topic: bytes
     members: int
     yields_to: _pastry_pb2.Peer
-    def __init__(self, topic: _Optional[bytes] = ..., members: _Optional[int] = ..., yields_to: _Optional[_Union[_pastry_pb2.Peer, _Mapping]] = ...) -> None: ...
+    path: int
+    def __init__(self, topic: _Optional[bytes] = ..., members: _Optional[int] = ..., yields_to: _Optional[_Union[_pastry_pb2.Peer, _Mapping]] = ..., path: _Optional[int] = ...) -> None: ...
 
 class TreeBeat(_message.Message):
     __slots__ = ("topic", "status")
