@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import gc
 from bisect import bisect_left, bisect_right
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -95,17 +96,31 @@ def build(
             ring.add(peer)
     peers = sorted((node.pastry.me for node in ring.nodes.values()), key=lambda peer: peer.id)
     builder = _Builder(ring, peers, with_timers)
-    # Everything made here lives on, so the collector would only look at it again and again.
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
+    with without_collector():
         for done, (place, indices) in enumerate(builder.places.items()):
             builder.fill(place, indices)
             if done % REPORT_EVERY == 0:
                 progress("building", done, len(builder.places))
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """For making what lives on: the collector would only look at it again and again."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
     finally:
         if collecting:
             gc.enable()
+
+
+def leaves(peers: list[Peer], index: int, half: int) -> list[Peer]:
+    """The leaf set of a node, given all nodes in ring order."""
+    count = len(peers)
+    if count <= 2 * half + 1:
+        return peers[:index] + peers[index + 1 :]
+    return [peers[(index + step) % count] for step in range(-half, half + 1) if step]
 
 
 # --- distances -------------------------------------------------------------------------------------
@@ -245,7 +260,8 @@ class _Builder:
         simulation = self._ring.simulation
         peer = self._peers[index]
         pastry = self._ring.nodes[peer.id].pastry
-        effects = pastry.adopt(self._leaves(index), entries, near, simulation.now, self._timers)
+        around = leaves(self._peers, index, self._half)
+        effects = pastry.adopt(around, entries, near, simulation.now, self._timers)
         simulation.perform(simulation.hosts[peer.address], effects)
 
     def _with_distance(self, chosen: Indices, round_trips: Floats) -> list[tuple[Peer, float]]:
@@ -254,12 +270,6 @@ class _Builder:
             (peers[index], distance)
             for index, distance in zip(chosen.tolist(), round_trips[chosen].tolist(), strict=True)
         ]
-
-    def _leaves(self, index: int) -> list[Peer]:
-        peers, half, count = self._peers, self._half, len(self._peers)
-        if count <= 2 * half + 1:
-            return peers[:index] + peers[index + 1 :]
-        return [peers[(index + step) % count] for step in range(-half, half + 1) if step]
 
     def _rows(self, round_trips: Floats, indices: list[int]) -> Iterator[tuple[int, Indices]]:
         """For each node of one place and each row of its table, the entries."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from overlaymq.sim.experiments.base import Row
-from overlaymq.sim.published_strategies import SCAMP, SCRIBE, SV_TREES
+from overlaymq.sim.published_strategies import SCAMP, SCRIBE, SCRIBE_TREES, SV_TREES
 from overlaymq.sim.target import Target
 
 
@@ -245,6 +245,7 @@ SECTIONS = {
     "Pastry, as its users state it": PASTRY_FACTS,
     "Pastry (Middleware 2001)": PASTRY_2001,
     "Scribe (JSAC 2002)": SCRIBE,
+    "Scribe's trees": SCRIBE_TREES,
     "SCAMP (IEEE Transactions on Computers 2003)": SCAMP,
     "SV trees (Subscriber/Volunteer Trees)": SV_TREES,
     "MSPastry (DSN 2004)": MSPASTRY,
