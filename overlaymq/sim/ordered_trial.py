@@ -158,6 +158,7 @@ class Trial:
         self.kind = kind or KINDS[seed % len(KINDS)]
         self.random = Random(f"overlaymq ordered trial {seed}")
         self.faults = Faults(link_break=self.random.choice([None, 0.3]))
+        self.loss = self.random.choice([0.0, 0.01, 0.03, 0.05])
         self.simulation = Simulation(seed, PlaneDelay(), self.faults)
         self.config = CONFIG.pastry
         self.nodes: dict[Id, Node] = {}
@@ -204,7 +205,7 @@ class Trial:
                 self._subscribe(peer.id, topic)
         simulation.run_until(5.0)
         self.publishers = [peer.id for peer in self.random.sample(self._peers(), PUBLISHERS)]
-        self.faults.loss = self.random.choice([0.0, 0.01, 0.03, 0.05])
+        self.faults.loss = self.loss
         end = simulation.now + FAULT_SECONDS
         self._plan_faults(end)
         while simulation.now < end:
