@@ -155,6 +155,8 @@ class Follower(TreeMode):
         first_of_epoch = self._buffer.find(epoch) is None
         self._buffer.add(batch, tree.now)
         self._satisfied(epoch, batch.root_sequence, end_of(batch))
+        if tree.source is not None and tree.parent is not None and tree.child(tree.source.id):
+            self._serve(tree.parent, [batch], tree)  # a parent has asked for it
         unheard_of = first_of_epoch and self._newest is not None and epoch > self._newest
         if unheard_of and tree.parent is not None:
             self._tell(tree.parent, tree)  # it will see that this node knows less, and answer
@@ -325,6 +327,8 @@ class Follower(TreeMode):
         self._claims[child.id] = expects
         self._word_of(child.id, expects, tree)
         if self._newest is None:
+            if not tree.is_root:
+                self._begin_for_child(expects)
             return
         ahead = expects.epoch > self._newest
         if expects.epoch == self._newest == self._reign(tree):
@@ -339,6 +343,13 @@ class Follower(TreeMode):
             tree.say(tree.parent, TreeTold(self.topic, told))
         else:
             self._serve(child, self._from(expects), tree)
+
+    def _begin_for_child(self, expects: Place) -> None:
+        """A forwarder that knows nothing yet needs what its first child needs."""
+        self._at = self._newest = expects.epoch
+        shelf = self._buffer.shelf(expects.epoch)
+        shelf.begin(max(1, expects.sequence))
+        self._blank = shelf.last == 0
 
     def _from(self, place: Place) -> Iterator[Batch]:
         for epoch in self._buffer.epochs():
@@ -382,7 +393,11 @@ class Follower(TreeMode):
             missing = shelf.absent(need.first, need.last)
         for first, last in missing[:MAX_RANGES]:
             had = min(last, shelf.next - 1) if shelf is not None and shelf.begun else 0
-            if above or epoch == self._reign(tree):
+            if above:
+                if self._ask_below(epoch, first, last, tree):
+                    continue
+                had = last
+            elif epoch == self._reign(tree):
                 had = last
             elif shelf is None or first < shelf.start:
                 had = 0
@@ -444,9 +459,14 @@ class Follower(TreeMode):
 
     def _ask(self, epoch: Epoch, first: int, last: int, tree: ModeTree) -> bool:
         """Ask the parent or, at the root, a child; whether there was somebody to ask."""
-        target = tree.parent
         if tree.is_root:
-            target = self._further_child(Place(epoch, last), tree)
+            return self._ask_below(epoch, first, last, tree)
+        if tree.parent is not None:
+            tree.say(tree.parent, TreeNeed(self.topic, epoch, first, last))
+        return tree.parent is not None
+
+    def _ask_below(self, epoch: Epoch, first: int, last: int, tree: ModeTree) -> bool:
+        target = self._further_child(Place(epoch, last), tree)
         if target is not None:
             tree.say(target, TreeNeed(self.topic, epoch, first, last))
         return target is not None
@@ -480,9 +500,13 @@ class Follower(TreeMode):
 
     def _gone(self, epoch: Epoch, first: int, last: int, said: Peer | None, tree: ModeTree) -> None:
         """Nobody above has it. A root whose child has not, asks another, or waits for one that may have."""
-        if said is not None and tree.is_root:
+        if said is not None and tree.child(said.id) is not None:
             self._claims.pop(said.id, None)
-            if self._ask(epoch, first, last, tree) or not self._settled_reign(tree):
+            if self._ask_below(epoch, first, last, tree):
+                return
+            if tree.parent is not None:
+                tree.say(tree.parent, TreeGone(self.topic, epoch, first, last))
+            if not self._settled_reign(tree):
                 return
         for key in [key for key in self._wants if key[0] == epoch]:
             if first <= key[1] and key[2] <= last:

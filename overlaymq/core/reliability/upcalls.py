@@ -108,13 +108,15 @@ class Tree:
 class ModeTree(Tree):
     """The same for a reliability mode, which may also deliver and announce, and whose notes are messages."""
 
-    __slots__ = ("again",)
+    __slots__ = ("again", "source")
 
     part = "topic.mode"
 
     def __init__(self, me: Peer, descriptor: Descriptor, children: Mapping[Id, HasPeer]) -> None:
         super().__init__(me, descriptor, children)
         self.again: list[Batch] = []
+        self.source: Peer | None = None
+        """Whom the batch in hand came from."""
 
     def publish_again(self, batch: Batch) -> None:
         """Send a batch to the root as if it had never been there."""

@@ -346,8 +346,8 @@ class Scribe(Searching):
         if self._parent is not None and self._parent.id == peer.id:
             self._parent_heard = now
             effects = []
-        elif self.around.mode is not None and self._acts_as_root:
-            effects = []  # a root may ask its children, and is given its predecessor's last batches
+        elif self.around.mode is not None and (self._acts_as_root or peer.id in self._children):
+            effects = []  # parents may ask their children, and roots are given the last batches before
         else:
             effects = self._disown(peer)
         if not self._is_new(batch):
@@ -364,7 +364,10 @@ class Scribe(Searching):
             return [*effects, *self._mode_asked(), Notify(Dropped(STOPPED, batch.count))]
         effects += self._pass_on(passed, now)
         if mode is not None:
-            mode.on_forward(passed, self._mode_sees(now))
+            tree = self._mode_sees(now)
+            tree.source = peer
+            mode.on_forward(passed, tree)
+            tree.source = None
             effects += self._mode_asked()
         elif self._subscribed and batch.origin != self.around.me.id:
             effects.append(Deliver(passed))
