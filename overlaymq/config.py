@@ -60,7 +60,8 @@ class PastryConfig(Part, frozen=True):
     """To both neighbours on the ring, and the question for a lease. MSPastry uses 30 s (to the left one);
     a guess for LANs, where repair should take seconds."""
     lease: Seconds = 10.0
-    """How long a neighbour that was asked keeps a node, whatever happens; two heartbeats. FreePastry: 30 s."""
+    """How long a neighbour that was asked keeps a node, whatever happens; two heartbeats.
+    FreePastry: 30 s."""
     probe_timeout: Seconds = 0.9
     """T_o, the wait for each try. MSPastry uses 3 s; a guess for LANs, near FreePastry's first 0.8 s."""
     probe_retries: Annotated[int, msgspec.Meta(ge=0)] = 4

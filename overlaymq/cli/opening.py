@@ -83,7 +83,13 @@ def meets(config: Config, options: NodeOptions) -> bool:
 async def create_if_asked(node: Node, topic: str, creation: TopicOptions) -> None:
     """Create the topic if settings for it were given."""
     if creation.given:
-        await node.create(topic, **creation.given)
+        await node.create(
+            topic,
+            strategy=creation.strategy,
+            reliability=creation.reliability,
+            flow=creation.flow,
+            root=creation.root or "topic",
+        )
 
 
 async def _meet(stack: AsyncExitStack, config: Config, point: str) -> Node:
