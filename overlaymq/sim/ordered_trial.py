@@ -52,15 +52,15 @@ if TYPE_CHECKING:
     from overlaymq.sim.engine import Host
 
 KINDS = ("forwarders", "roots", "partitions")
-NODES = 96
+NODES = 88
 NEEDED_NODES = 64
 NEEDED_HITS = 20
 TOPICS = 2
 SUBSCRIBERS = 16
 PUBLISHERS = 3
 PUBLISH_EVERY = 0.7
-FAULT_SECONDS = 60.0
-QUIET_SECONDS = 50.0
+FAULT_SECONDS = 42.0
+QUIET_SECONDS = 40.0
 SHOWN = 5
 REPORT_EVERY = 20
 
@@ -258,9 +258,9 @@ class Trial:
             simulation.at(when, self._arrive)
         if self.kind == "partitions":
             for number in range(2):
-                when = simulation.now + 8 + number * 28 + 5 * random.random()
+                when = simulation.now + 5 + number * 20 + 4 * random.random()
                 simulation.at(when, self._part)
-                simulation.at(when + random.uniform(4, 15), self._heal)
+                simulation.at(when + random.uniform(4, 12), self._heal)
 
     def _scribe(self, node: Node, topic: Descriptor) -> Scribe | None:
         held = node._topics.get(topic.id)

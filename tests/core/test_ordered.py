@@ -19,7 +19,7 @@ from overlaymq.core.reliability.following import GAP, merged
 from overlaymq.core.reliability.ordered import BEGIN, Ordered
 from overlaymq.core.reliability.shelf import Buffer, Shelf
 from overlaymq.core.reliability.upcalls import ModeTree
-from overlaymq.events import Deliver, EpochChanged, Missed, Notify, Send, SetTimer
+from overlaymq.events import Deliver, EpochChanged, Missed, Notify, Route, Send, SetTimer
 from overlaymq.ids import Id
 from overlaymq.messages import (
     Batch,
@@ -196,6 +196,34 @@ def test_a_former_root_publishes_again_what_others_do_not_know_of() -> None:
     assert all(one.root_sequence == 0 for one in stand.tree.again)
 
 
+def test_a_root_tells_a_former_one_what_followers_of_a_rival_left_out() -> None:
+    stand = Stand().start(5)
+    stand.tree.is_root, stand.tree.parent = True, None
+    stand.mode.on_root(stand.tree)
+    stand.joined(Peer(OLD.root, "before"), Place(OLD, 9))
+    left_out = TreeStatus(Place(Epoch(1, Id(101)), 3), (Place(OLD, 6),))
+    stand.mode.on_status(BELOW, left_out, stand.tree)
+    routed = [(one.key, one.message) for one in stand.tree.effects if isinstance(one, Route)]
+    assert routed == [(OLD.root, TreeTold(TOPIC.id, left_out))]
+
+
+def test_a_former_root_that_hears_of_it_publishes_the_rest_again() -> None:
+    stand = Stand(root=True)
+    stand.mode.on_root(stand.tree)
+    for number in range(4):
+        stand.mode.on_forward(published(number), stand.tree)
+    stand.mode.on_unrooted(stand.tree)
+    mine = Epoch(1, ME.id)
+    stand.tree.is_root, stand.tree.parent = False, ABOVE
+    stand.done().told(TreeStatus(Place(NEW, 0), (Place(mine, 4),)))
+    assert stand.tree.again == [], "all of it is known"
+    left_out = TreeStatus(Place(Epoch(1, Id(999)), 0), (Place(mine, 3),))
+    stand.note(Peer(Id(77), "the root"), TreeTold(TOPIC.id, left_out))
+    assert [one.first for one in stand.tree.again] == [3]
+    stand.note(Peer(Id(77), "the root"), TreeTold(TOPIC.id, left_out))
+    assert len(stand.tree.again) == 1, "once is enough"
+
+
 # --- order and gaps ---
 
 
@@ -310,6 +338,27 @@ def test_a_root_asks_a_child_that_is_further_for_an_epoch_before_its_own() -> No
     stand.said.clear()
     stand.joined(OTHER, Place(OLD, 5)).wait(5)
     assert TreeNeed(TOPIC.id, OLD, 2, 3) in stand.sent(OTHER, TreeNeed)
+
+
+def test_a_forwarder_that_knows_nothing_needs_what_its_first_child_needs() -> None:
+    stand = Stand().joined(BELOW, Place(OLD, 7))
+    assert stand.mode.expects() == Place(OLD, 7)
+    stand.told(TreeStatus(Place(OLD, 9), (), 10)).wait(1)
+    assert stand.sent(ABOVE, TreeNeed) == [TreeNeed(TOPIC.id, OLD, 7, 9)]
+
+
+def test_a_need_from_above_goes_down_to_who_has_more_and_the_batch_goes_up() -> None:
+    stand = Stand().start(10).joined(OTHER, Place(OLD, 9))
+    stand.note(ABOVE, TreeNeed(TOPIC.id, OLD, 4, 4))
+    assert stand.sent(OTHER, TreeNeed) == [TreeNeed(TOPIC.id, OLD, 4, 4)]
+    stand.tree.source = OTHER
+    stand.get(batch(4))
+    sent = [one.root_sequence for one in stand.sent(ABOVE, Batch) if isinstance(one, Batch)]
+    assert sent == [4]
+    stand.tree.source = None
+    stand.note(ABOVE, TreeNeed(TOPIC.id, OLD, 5, 5)).note(OTHER, TreeGone(TOPIC.id, OLD, 5, 5))
+    assert stand.sent(ABOVE, TreeGone) == [TreeGone(TOPIC.id, OLD, 5, 5)]
+    assert stand.events == [], "what a child has not may still be had"
 
 
 def test_strangers_are_not_answered() -> None:
