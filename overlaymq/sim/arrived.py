@@ -10,21 +10,22 @@ Scribe's trees: longer delays, and a few nodes with many children.
 
 So the arrivals are replayed here one by one, at the tables alone:
 
-1. The nearby node is the nearest of all that have arrived.
+1. The nearby node is the nearest of all that have arrived, one of them by chance if several are.
 2. Its route to the newcomer's id follows the tables. Each node on it gives those rows that fit the newcomer
    and are still missing, and is an entry itself where it is nearer than the one it gave.
 3. The newcomer sends each row to the nodes in it (FreePastry; protocols.md 1.4). They take from it, and from
    the newcomer itself, whatever is nearer than what they have.
 4. Leaf sets are exact, as the protocol makes them; the newcomer and its leaves enter each other's tables.
 
-Neighbourhood sets stay empty: nothing here needs them. Nobody leaves. Distances are round trips. Of nodes
-that are equally near the first to have come is taken, everywhere.
+Neighbourhood sets stay empty: nothing here needs them. Nobody leaves. Distances are round trips. Of entries
+that are equally near the first to come is kept.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from itertools import pairwise
+from random import Random
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,7 +60,8 @@ def build(ring: oracle.Fillable, count: int, progress: Progress = no_progress) -
     peers.sort(key=lambda peer: peer.id)
     places, between = _distances(ring, peers)
     leaves, bits = ring.config.leaf_set_size // 2, ring.config.digit_bits
-    arrivals = Arrivals([peer.id for peer in peers], places, between, bits, leaves)
+    chance = Random(f"overlaymq arrivals {ring.simulation.seed}")
+    arrivals = Arrivals([peer.id for peer in peers], places, between, bits, leaves, chance)
     newcomers = sorted(range(count), key=lambda index: order[peers[index].id])
     for done, newcomer in enumerate(newcomers):
         arrivals.arrive(newcomer)
@@ -109,12 +111,14 @@ class Arrivals:
         between: Matrix,
         bits: int,
         leaves: int,
+        chance: Random,
     ) -> None:
         self._ids = ids
         self._places = places
         self._between = between
         self._bits = bits
         self._leaves = leaves
+        self._chance = chance
         deepest = max((shared_digits(one, other, bits) for one, other in pairwise(ids)), default=0)
         self._rows = deepest + 1
         self._columns = 1 << bits
@@ -123,7 +127,7 @@ class Arrivals:
         self._digits = np.array(digits, np.int16)
         self._table = np.full((len(ids), self._rows, self._columns), NOBODY, np.int32)
         self._arrived: list[int] = []
-        self._first: dict[int, int] = {}
+        self._at: list[list[int]] = [[] for _ in range(len(between))]
         self._empty = np.full(len(between), np.inf, np.float32)
 
     def entries(self, index: int) -> list[tuple[int, float]]:
@@ -142,12 +146,13 @@ class Arrivals:
                 self._notify(newcomer, row)
         self._meet_leaves(newcomer)
         place = int(self._places[newcomer])
-        self._first.setdefault(place, newcomer)
+        self._at[place].append(newcomer)
         self._empty[place] = 0.0
 
     def _nearby(self, newcomer: int) -> int:
         nearest = int(np.argmin(self._between[self._places[newcomer]] + self._empty))
-        return self._first[nearest]
+        there = self._at[nearest]
+        return there[self._chance.randrange(len(there))]
 
     def _collect(self, newcomer: int, host: int) -> list[int]:
         """Take over rows from the nodes on the way to the newcomer's own id; the nodes."""

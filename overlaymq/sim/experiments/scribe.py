@@ -54,12 +54,13 @@ LINK_STRESS = Part(
 )
 
 
-def measure(seed: int, nodes: int, progress: Progress) -> Found:
-    """One network, from its drawing to its last message."""
-    network = TopologyNetwork(TransitStub(seed), seed)
+def measure(
+    network: TopologyNetwork, seed: int, nodes: int, sizes: list[int], progress: Progress
+) -> Found:
+    """Groups of these sizes on one network, from the first node to the last message."""
     world = World(seed, network, nodes)
     world.build(progress)
-    groups = world.add_groups(zipf_sizes(nodes, GROUPS))
+    groups = world.add_groups(sizes)
     with oracle.without_collector():
         found = _measure(world, groups, progress)
     forget(world)
@@ -98,7 +99,9 @@ def run_parts(settings: Settings, parts: tuple[Part, ...]) -> Findings:
         def progress(stage: str, done: float, total: float, number: int = number) -> None:
             settings.progress(f"network {number + 1} of {settings.runs}: {stage}", done, total)
 
-        found.append(measure(seed, settings.nodes, progress))
+        network = TopologyNetwork(TransitStub(seed), seed)
+        sizes = zipf_sizes(settings.nodes, GROUPS)
+        found.append(measure(network, seed, settings.nodes, sizes, progress))
     rows = figures.Rows(found, judged=settings.nodes == NODES)
     _set_up_rows(rows, found, settings)
     series: dict[str, Series] = {}
