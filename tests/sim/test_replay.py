@@ -24,7 +24,7 @@ from overlaymq.core.reliability.registry import MODES
 from overlaymq.core.reliability.upcalls import Tree, Upcalls
 from overlaymq.core.topics import Topics
 from overlaymq.events import Join, Leave, Lookup, OpenTopic, Publish, Received, Subscribe
-from overlaymq.messages import Batch, Descriptor, Peer, Ping
+from overlaymq.messages import Batch, Descriptor, Peer, Ping, TreeAnycast
 from overlaymq.runtime.record import (
     MAGIC,
     SNAPSHOT,
@@ -275,6 +275,25 @@ def test_upcalls_are_answered_by_the_record(tmp_path: Path) -> None:
     steps = replayed(file)
     assert [one.difference for one in steps] == [""] * (1 + len(STORY))
     assert len(calls) == 2, "the application's code was run again"
+
+
+def test_whether_an_anycast_was_accepted_is_in_the_record(tmp_path: Path) -> None:
+    topic = msgspec.structs.replace(TOPIC, strategy="scribe", reliability="best_effort")
+    anycasts = [TreeAnycast(topic.id, topic, PEER, number, b"job") for number in range(4)]
+    story: list[Input] = [Join(()), Subscribe(topic)]
+    story += [Received(PEER, anycast) for anycast in anycasts]
+    calls = []
+
+    def set_upcalls(recorder: Recorder, core: Node) -> None:
+        def on_anycast(payload: bytes, origin: Peer, tree: Tree) -> bool:
+            calls.append(payload)
+            return len(calls) % 2 == 0
+
+        core.set_upcalls(topic.id, recorder.upcalls(topic.id, Upcalls(on_anycast=on_anycast)))
+
+    steps = replayed(record_of(tmp_path / "record", story, set_upcalls))
+    assert len(calls) == 4
+    assert [one.difference for one in steps] == [""] * (1 + len(story))
 
 
 def test_an_upcalls_answer_that_no_record_can_hold_is_told(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ What the node guarantees:
 - ``root_changed`` is called before anything else, and whenever the owner of the topic's key changes as
   far as this node can tell (only nodes near the key are told of changes far from them by routing);
 - ``deliver`` is called only at an active node that owns the key;
+- ``measured`` is called with the round trip to a peer that ``Measure`` asked for, if it answers;
+- ``relieve`` is called when the node has too many children, on the strategy that has the most;
 - ``failed`` is called once for every peer verified dead, and for a broken link to a kept peer.
 
 What a strategy must do: return ``Deliver`` for a batch only while the node is a member and at most once

@@ -18,8 +18,9 @@ each batch its place in the topic's sequence and sends it to its children, and s
 
 Sizes of subtrees travel with joins and refreshes, so the root knows how many members there are.
 
-``tree`` is a node's place in the tree: parent, path, children and their upkeep. ``strategy`` is what it does
-there: batches, the root's part, and the strategy contract.
+``tree`` is a node's place in the tree: parent, path, children and their upkeep. ``moves`` sends children
+elsewhere when a node has too many, ``shapes`` takes forwarders out that nobody needs, ``anycast`` searches.
+``strategy`` is what a node does there: batches, the root's part, and the strategy contract.
 
 Deviations: the papers' node learns its parent with the first message; ours is told. The papers do not say
 what a forwarder does with the message of a node it cannot take; ours passes it on towards the root.
