@@ -3,10 +3,10 @@
 The paper's nodes have the tables that its arrival protocol gives them (JSAC II.B): a newcomer asks a nearby
 node to route a message to the newcomer's own id, gets row i of its table from the i-th node on the way and
 its leaf set from the last, and notifies those who need to know of it. That is less than the oracle's perfect
-tables, and less than our own Pastry reaches, which afterwards asks the nodes of each row for theirs (the
-second stage of Pastry 2001) and goes on exchanging rows. Entries that were the nearest when a node arrived
-stay although nearer nodes arrive later, and nodes near each other inherit the same entries. Both show in
-Scribe's trees: longer delays, and a few nodes with many children.
+tables: entries that were the nearest when a node arrived stay although nearer nodes arrive later, and nodes
+near each other inherit the same entries. Both show in Scribe's trees, as longer delays and as a few nodes
+with many children. On a transit-stub network of 10,000 nodes the mean stretch of routes is 1.80 with these
+tables, 1.61 with perfect ones, and 1.76 with those of our own joins (`pastry-oracle`), which take minutes.
 
 So the arrivals are replayed here one by one, at the tables alone:
 

@@ -137,6 +137,10 @@ def delay_rows(rows: Rows, found: Sequence[Found]) -> None:
     rows.mean("SC-6", lambda one: float(np.median(one.worst_penalty)))
     rows.largest("SC-7", lambda one: float(one.average_penalty.max()))
     rows.largest("SC-8", lambda one: float(one.worst_penalty.max()))
+    if len({len(one.average_penalty) for one in found}) == 1 < len(found):
+        by_rank = np.mean([one.average_penalty for one in found], axis=0)
+        rows.add("SC-5/rank", float(np.median(by_rank)))
+        rows.add("SC-7/rank", float(by_rank.max()))
     if len(found) > 1:
         rows.add("SC-9/RAD", spread_of_cdf([one.average_penalty for one in found]))
         rows.add("SC-9/RMD", spread_of_cdf([one.worst_penalty for one in found]))
