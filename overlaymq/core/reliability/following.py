@@ -256,7 +256,10 @@ class Follower(TreeMode):
             self._tell(peer, tree)
             self._report(status, tree)
         elif tree.is_root:
-            self._outbid(status, tree)
+            if (
+                status.last.epoch.root != peer.id
+            ):  # two that reign at once must not outbid each other
+                self._outbid(status, tree)
         elif tree.parent is not None:
             tree.say(tree.parent, TreeTold(self.topic, status))
 

@@ -72,6 +72,8 @@ class Ordered(Follower):
         self._waiting_for: Id | None = None
         self._unrooted_at = NEVER
         self._released: dict[Id, None] = {}
+        self._outbids = 0
+        """Epochs above its own that this root has heard of since it has last begun anew."""
         self._will_replicate = False
         self._replicated_at = NEVER
         self._expecting_until = NEVER
@@ -141,6 +143,7 @@ class Ordered(Follower):
         if self._reigns:
             self._unrooted_at = tree.now
         self._reigns = False
+        self._outbids = 0
         self._waiting_for = None
         self._released.clear()
 
@@ -241,8 +244,14 @@ class Ordered(Follower):
     def _outbid(self, status: TreeStatus, tree: ModeTree) -> None:
         if self._heritage is None or status.last > self._heritage.last:
             self._heritage, self._window = status, ()
-        if self._reigns:
+        if not self._reigns:
+            return
+        self._outbids += 1
+        if self._outbids == 1:
             self._begin(tree)
+        elif self._outbids == 2:
+            # Two roots that hear of each other by others would never stop: Pastry will end one of them.
+            tree.set_timer(PREDECESSOR_WAIT, BEGIN)
 
     def _rival(self, status: TreeStatus, tree: ModeTree) -> None:
         self._publish_again(status, tree)
@@ -297,8 +306,11 @@ class Ordered(Follower):
         """Gaps, a predecessor that does not answer, or a copy that is due."""
         if token == GAP:
             self._ask_all(tree)
-        elif token == BEGIN and self._waiting_for is not None and tree.is_root:
-            self._begin(tree)
+        elif token == BEGIN and tree.is_root:
+            outbid = self._outbids > 1
+            self._outbids = 0
+            if self._waiting_for is not None or (self._reigns and outbid):
+                self._begin(tree)
         elif token == REPLICATE:
             self._will_replicate = False
             self._replicate(tree)
