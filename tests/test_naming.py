@@ -104,10 +104,15 @@ def test_a_wrong_setting_is_named_with_the_topic() -> None:
         proposal("prices", Config(), ME, flaw="lossy")
 
 
-@pytest.mark.parametrize("reliability", ["ordered", "replicated"])
-def test_what_is_not_built_says_so_wherever_it_was_asked_for(reliability: str) -> None:
-    with pytest.raises(NotSupported, match=f"{reliability}.*use 'best_effort' or 'fifo'"):
-        proposal("prices", Config(), ME, reliability=reliability)
-    config = Config(topics={"p*": TopicConfig(reliability=reliability)})  # type: ignore[arg-type]
-    with pytest.raises(NotSupported, match=reliability):
+def test_what_is_not_built_says_so_wherever_it_was_asked_for() -> None:
+    with pytest.raises(NotSupported, match="replicated.*use 'ordered', 'fifo' or 'best_effort'"):
+        proposal("prices", Config(), ME, reliability="replicated")
+    config = Config(topics={"p*": TopicConfig(reliability="replicated")})
+    with pytest.raises(NotSupported, match="replicated"):
         proposal("prices", config, ME)
+
+
+def test_ordered_asks_for_a_tree() -> None:
+    assert proposal("prices", Config(), ME, reliability="ordered").reliability == "ordered"
+    with pytest.raises(ConfigError, match="use strategy='scribe'"):
+        proposal("prices", Config(), ME, reliability="ordered", strategy="direct")

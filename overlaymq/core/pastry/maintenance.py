@@ -170,6 +170,7 @@ class Maintenance:
         elif state.leaves.admits(peer.id):
             # It must say that it has this joiner, too.
             state.liveness.probe(peer)
+        state.leases.announced(peer)
         state.table.consider(peer, float("inf"))
         self.get_to_know(peer)
         for row in state.valid_rows(peer, message.rows):

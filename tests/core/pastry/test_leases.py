@@ -162,6 +162,17 @@ def test_promises_are_bounded() -> None:
     assert ring.drops["pastry: too many leases granted"] > 0
 
 
+def test_a_newcomers_neighbours_answer_again_as_soon_as_it_is_active() -> None:
+    """Whoever asked a joiner too early for a lease does not wait for the next heartbeat."""
+    ring = WatchedRing(1, faults=Faults())
+    founder = ring.peers()[0]
+    newcomer = ring.join(ring.new_peer(), founder)
+    ring.simulation.run_while(lambda: not newcomer.pastry.active)
+    ring.run(0.2)
+    keys = [Id(number * RING // 7) for number in range(7)]
+    assert all(len(owners(ring, key)) == 1 for key in keys)
+
+
 def test_two_nodes_part_and_each_has_all_keys_then() -> None:
     faults = Faults()
     ring = WatchedRing(2, faults=faults)
