@@ -16,7 +16,7 @@ import pytest
 import trio
 
 import overlaymq
-from overlaymq.config import Config, PastryConfig, RecorderConfig, TopicConfig
+from overlaymq.config import Config, DeliveryConfig, PastryConfig, RecorderConfig, TopicConfig
 from overlaymq.messages import Batch
 from overlaymq.runtime.recorder import Recorder, older
 from overlaymq.sim.replay import Record, Replay
@@ -33,8 +33,12 @@ SECRET = b"the merger is on friday"
 FIFO = TopicConfig(reliability="fifo")
 
 
-def recording(file: Path, **settings: int | bool) -> Config:
-    return Config(recorder=RecorderConfig(file=str(file), **settings), defaults=FIFO)  # type: ignore[arg-type]
+def recording(file: Path, *, history: int = 1_000, **settings: int | bool) -> Config:
+    return Config(
+        recorder=RecorderConfig(file=str(file), **settings),  # type: ignore[arg-type]
+        delivery=DeliveryConfig(history=history),
+        defaults=FIFO,
+    )
 
 
 def recorder_of(node: Node) -> Recorder:
@@ -247,7 +251,9 @@ async def test_a_disk_that_stalls_does_not_stall_the_node(
         stalled.wait()
         return write(file, content)
 
-    async with pair(recording(tmp_path / "record", limit=256 * 1024)) as (node, other, _):
+    # Without history, or the state of the core would hold what was said, and not fit into the limit.
+    config = recording(tmp_path / "record", limit=256 * 1024, history=0)
+    async with pair(config) as (node, other, _):
         with monkeypatch.context() as patch:
             patch.setattr("overlaymq.runtime.recorder.os.write", stalling)
             recorder_of(node).flush()
