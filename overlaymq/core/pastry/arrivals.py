@@ -8,6 +8,8 @@ join requests that end at it no answer. So:
   leaves, and the newcomer is confirmed by them like by any other.
 - A joiner is active or starts over within ``confirm_seconds``. When it starts over it says goodbye first
   (``join``), so members need no patience with it.
+- A goodbye may be late, from before the attempt that this member has confirmed. So the first one only makes
+  the member ask; a joiner that has started over says goodbye again, and then it is believed.
 - Should that goodbye be lost, a member asks after half as long again. An answer that is still "not active"
   can only be from another attempt: the joiner leaves the leaf set, and is told to start over.
 
@@ -44,11 +46,12 @@ def confirm_seconds(config: PastryConfig) -> float:
 class Arrivals:
     """``_since``: joiner -> (when it last asked to be confirmed, its timer's round). All are leaves."""
 
-    __slots__ = ("_round", "_since", "_state")
+    __slots__ = ("_doubted", "_round", "_since", "_state")
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._since: dict[Id, tuple[float, int]] = {}
+        self._doubted: set[Id] = set()
         self._round = 0
 
     def __len__(self) -> int:
@@ -61,6 +64,7 @@ class Arrivals:
         """A joiner has spoken; ``asks``: to be confirmed, which starts the wait anew."""
         state = self._state
         known = self._since.get(peer.id)
+        self._doubted.discard(peer.id)
         if known is None:
             if state.leaves.get(peer.id) is not None:
                 self._round += 1
@@ -70,7 +74,16 @@ class Arrivals:
             self._since[peer.id] = (state.now, known[1])
         elif state.now - known[0] >= self._patience():
             state.send(peer, JoinRefused(TOO_LONG))
+            del self._since[peer.id]
             state.liveness.departed(peer, ())
+
+    def doubts(self, id_: Id) -> bool:
+        """Whether a goodbye is the first of a joiner's, and not to be believed yet."""
+        if id_ not in self._since or id_ in self._doubted:
+            self._doubted.discard(id_)
+            return False
+        self._doubted.add(id_)
+        return True
 
     def joined(self, id_: Id) -> None:
         """A node is active."""
@@ -82,6 +95,7 @@ class Arrivals:
         get = self._state.leaves.get
         for id_ in [id_ for id_ in self._since if get(id_) is None]:
             del self._since[id_]
+            self._doubted.discard(id_)
 
     def due(self, id_: Id, round_: int) -> None:
         """Ask a joiner that should be active by now."""

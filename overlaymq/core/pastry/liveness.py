@@ -214,8 +214,12 @@ class Liveness:
         state.admission.old_handle_died(peer)
 
     def departed(self, peer: Peer, leaves: tuple[Peer, ...]) -> None:
-        """A node says itself that it leaves: no need to verify."""
+        """A node says itself that it leaves: no need to verify, unless it is just arriving."""
         state = self._state
+        if state.arrivals.doubts(peer.id):
+            self._probing.pop(peer.id, None)
+            self.probe(peer)
+            return
         self._probing.pop(peer.id, None)
         known = state.known(peer.id)
         state.forget(peer)

@@ -112,9 +112,24 @@ def test_a_joiner_that_is_not_confirmed_in_time_starts_over_cleanly() -> None:
     faults.heal()
     time_is_up(ring, node)
     assert node.pastry.leaves() == ()
-    ring.run(0.03)
+    ring.run(0.07)  # its goodbye, the question whether it is a late one, and the answer
     assert holders(ring, node.pastry.me) == []
     ring.run(30)
+    assert node.pastry.active
+    ring.assert_exact()
+
+
+def test_a_late_goodbye_does_not_undo_a_newer_confirmation() -> None:
+    """A restarted node says goodbye for its former life and joins; the goodbye comes last. Found by
+    churn-and-loss, seed 94."""
+    faults = Faults()
+    ring = WatchedRing(30, faults=faults)
+    node = confirming(ring, faults)
+    faults.heal()
+    holder = holders(ring, node.pastry.me)[0].pastry.me
+    ring.simulation.start(holder, Received(node.pastry.me, Departing()))
+    assert holder.id in [held.pastry.me.id for held in holders(ring, node.pastry.me)]
+    ring.run(5)
     assert node.pastry.active
     ring.assert_exact()
 
