@@ -105,7 +105,7 @@ def test_a_wrong_setting_is_named_with_the_topic() -> None:
 
 
 def test_what_is_not_built_says_so_wherever_it_was_asked_for() -> None:
-    with pytest.raises(NotSupported, match="replicated.*use 'ordered', 'fifo' or 'best_effort'"):
+    with pytest.raises(NotSupported, match=r"replicated.*use 'ordered', 'fifo' or 'best_effort'"):
         proposal("prices", Config(), ME, reliability="replicated")
     config = Config(topics={"p*": TopicConfig(reliability="replicated")})
     with pytest.raises(NotSupported, match="replicated"):
