@@ -22,7 +22,7 @@ def batch(sequence: int, first: int, epoch: int = 1) -> Batch:
     return Batch(TOPIC, ORIGIN, 0, first, 1, b"", 0, 0, ROOT, epoch, sequence)
 
 
-@pytest.mark.parametrize(("kind", "seed"), [("forwarders", 3), ("roots", 4), ("partitions", 5)])
+@pytest.mark.parametrize(("kind", "seed"), [("forwarders", 2), ("roots", 4), ("partitions", 5)])
 def test_nothing_is_lost_unannounced(kind: str, seed: int) -> None:
     """Reference: Scribe JSAC III-B.2; crashes of forwarders and roots, loss, joins, partitions that heal."""
     outcome = Trial(seed, kind).run()
