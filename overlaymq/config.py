@@ -220,7 +220,7 @@ class ScribeConfig(Part, frozen=True):
 class TopicConfig(Part, frozen=True):
     """How a topic is disseminated when nobody created it with other settings."""
 
-    strategy: Strategy = "scribe"
+    strategy: Strategy = "direct"
     reliability: Reliability = "best_effort"
     flow: Flow = "patient"
 

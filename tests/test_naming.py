@@ -113,6 +113,7 @@ def test_what_is_not_built_says_so_wherever_it_was_asked_for() -> None:
 
 
 def test_ordered_asks_for_a_tree() -> None:
-    assert proposal("prices", Config(), ME, reliability="ordered").reliability == "ordered"
+    ordered = proposal("prices", Config(), ME, reliability="ordered", strategy="scribe")
+    assert ordered.reliability == "ordered"
     with pytest.raises(ConfigError, match="use strategy='scribe'"):
         proposal("prices", Config(), ME, reliability="ordered", strategy="direct")
