@@ -239,7 +239,9 @@ class Recorder:
                 answer = upcall(*arguments)
                 verdict = _verdict(name, subject, answer)
                 return answer
-            except Exception as error:
+            except (
+                Exception
+            ) as error:  # user code may raise anything; it goes on to who contains it
                 verdict = Verdict(name, raised=repr(error))
                 raise
             finally:

@@ -519,14 +519,14 @@ async def test_a_cancelled_publish_has_published_nothing_and_others_arrive(seed:
                 async for message in subscription:
                     got.append(int(message.payload))
                     if random.random() < 0.02:
-                        await trio.sleep(0.01)
+                        await trio.sleep(0.01)  # a reader that is slow now and then is the point
 
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(read)
                 await publish()
                 with trio.fail_after(10):
                     while len(got) < len(accepted):  # noqa: ASYNC110 - nothing tells of it
-                        await trio.sleep(0.01)
+                        await trio.sleep(0.01)  # polling, for the same reason
                 await trio.sleep(0.05)  # for what should not come
                 nursery.cancel_scope.cancel()
             assert 0 < len(accepted) < 300

@@ -276,7 +276,7 @@ async def main():
             assert (await subscription.receive()).payload
             if number % 100 == 0:
                 node._driver.recorder.flush()
-                await trio.sleep(0.01)
+                await trio.sleep(0.01)  # the writer's thread is to find the disk full
         print(node._driver.recorder.problem)
 
 trio.run(main)

@@ -124,9 +124,8 @@ class Rooted(Strategy):
     def _hold(self, batch: Batch) -> Effects:
         limit = 2 * self.around.delivery.window
         if batch.chunks > 1 and batch.origin == self.around.me.id:
-            limit += (
-                self.around.delivery.max_payload
-            )  # a publisher waits only after a whole message
+            # A publisher waits only after a whole message.
+            limit += self.around.delivery.max_payload
         if self._waiting_size + batch.size > limit:
             return [Notify(Dropped("no root", batch.count)), *self._sent(batch, 0, "no root")]
         self._waiting.append(batch)

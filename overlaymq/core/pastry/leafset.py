@@ -83,6 +83,11 @@ class LeafSet:
         """The nearest counter-clockwise neighbour."""
         return self._peers[-1] if self._peers else None
 
+    def beside(self, id_: Id) -> bool:
+        """Whether no member is between this node and that one."""
+        peers = self._peers
+        return bool(peers) and id_ in (peers[0].id, peers[-1].id)
+
     def get(self, id_: Id) -> Peer | None:
         """The member with this id."""
         offset = (id_ - self.me.id) % RING

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from overlaymq.core.pastry.leafset import HALF_RING
 from overlaymq.ids import RING, rank
 from overlaymq.messages import Departing, Heartbeat, Lease
 
@@ -38,7 +39,6 @@ HELD_SHARE = 0.9
 """How much of a lease its holder uses: clocks may run a tenth apart. A guess."""
 PROMISES_KEPT = 32
 """Neighbours change when nodes arrive; a guess above any honest number of them within one lease."""
-HALF_RING = RING // 2
 
 
 class Leases:
@@ -187,8 +187,7 @@ class Leases:
             state.send(peer, Departing())
             return
         leaves = state.leaves
-        left, right = leaves.left, leaves.right
-        if (left is not None and left.id == peer.id) or (right is not None and right.id == peer.id):
+        if leaves.beside(peer.id):
             if self._promise(peer.id):
                 state.send(peer, Lease(question.asked_at))
         elif leaves.get(peer.id) is not None or leaves.admits(peer.id):
