@@ -23,7 +23,6 @@ from overlaymq.core.reliability.history import History
 from overlaymq.events import (
     Deliver,
     Dropped,
-    Lagged,
     Members,
     Notify,
     ParentLost,
@@ -259,18 +258,6 @@ class Direct(Rooted):
         return effects + self._flush(now)
 
     # --- batches ---
-
-    def _skipped(self, peer: Peer, skipped: Skipped) -> Effects:
-        """Upstream dropped a share: a publisher found this root too slow, or the root this member."""
-        fed_by = self._fed_by
-        if not self._is_root and (fed_by is None or fed_by.id != peer.id):
-            return [Notify(Dropped("skip announced by a stranger"))]
-        others = self._children.items() if self._is_root else ()
-        not_to = (peer.id, self.around.me.id)
-        effects: Effects = [Send(one.peer, skipped) for id_, one in others if id_ not in not_to]
-        if self._subscribed:
-            effects.append(Notify(Lagged(skipped.topic, skipped.messages)))
-        return effects
 
     def _receive_batch(self, peer: Peer, batch: Batch, now: float) -> Effects:
         if batch.root_sequence:

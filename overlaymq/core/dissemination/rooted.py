@@ -23,6 +23,7 @@ from overlaymq.core.reliability.upcalls import MAX_NOTE, Joining, Tree
 from overlaymq.events import (
     Deliver,
     Dropped,
+    Lagged,
     Members,
     Notify,
     Route,
@@ -37,7 +38,7 @@ from overlaymq.messages import BatchSequenced, RootIs, RootQuery
 if TYPE_CHECKING:
     from overlaymq.core.dissemination.children import Child
     from overlaymq.ids import Id
-    from overlaymq.messages import Batch, Descriptor, Message, Peer, Place, TreeNote
+    from overlaymq.messages import Batch, Descriptor, Message, Peer, Place, Skipped, TreeNote
 
 MAX_HOPS_TO_ROOT = 8  # more means that nodes take each other for the root; routing will settle it
 
@@ -153,6 +154,19 @@ class Rooted(Strategy):
         waiting, self._waiting, self._waiting_size = self._waiting, deque(), 0
         for batch in waiting:
             effects += self._to_root(batch, now)
+        return effects
+
+    def _skipped(self, peer: Peer, skipped: Skipped) -> Effects:
+        """Upstream dropped a share: a publisher found this root too slow, or the parent this child."""
+        above = self._above
+        if not self._is_root and (above is None or above.id != peer.id):
+            return [Notify(Dropped("skip announced by a stranger"))]
+        not_to = (peer.id, self.around.me.id)
+        effects: Effects = [
+            Send(child.peer, skipped) for id_, child in self._children.items() if id_ not in not_to
+        ]
+        if self._subscribed and self.around.mode is None:
+            effects.append(Notify(Lagged(skipped.topic, skipped.messages)))
         return effects
 
     # --- publications that the root acknowledges ---

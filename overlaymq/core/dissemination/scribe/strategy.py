@@ -12,7 +12,7 @@ import msgspec
 from overlaymq.core.dissemination.rooted import numbered_as
 from overlaymq.core.dissemination.scribe.anycast import Searching
 from overlaymq.core.reliability.seen import Seen
-from overlaymq.events import Deliver, Dropped, Lagged, Members, Notify, Route, Send, Timer
+from overlaymq.events import Deliver, Dropped, Members, Notify, Route, Send, Timer
 from overlaymq.messages import (
     Batch,
     BatchSequenced,
@@ -379,14 +379,3 @@ class Scribe(Searching):
         self._epoch = max(self._epoch, batch.root_epoch)
         last = batch.root_sequence + batch.count - 1
         return self._seen.add(batch.root, batch.root_epoch, batch.root_sequence, last)
-
-    def _skipped(self, peer: Peer, skipped: Skipped) -> Effects:
-        """Upstream dropped a share: a publisher found this root too slow, or the parent this child."""
-        if not self._is_root and (self._parent is None or self._parent.id != peer.id):
-            return [Notify(Dropped("skip announced by a stranger"))]
-        effects: Effects = [
-            Send(child.peer, skipped) for id_, child in self._children.items() if id_ != peer.id
-        ]
-        if self._subscribed and self.around.mode is None:
-            effects.append(Notify(Lagged(skipped.topic, skipped.messages)))
-        return effects
