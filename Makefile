@@ -1,5 +1,5 @@
 # Everything runs in .venv, which is made on first use from Python 3.11+ alone.
-# A stamp file stands for each set of packages, so that the demo never waits for the tests' tools.
+# A stamp file stands for each set of packages, so that nobody waits for what is not needed: Spark is large.
 
 PYTHON ?= python3
 VENV := .venv
@@ -17,21 +17,21 @@ help: ## list the targets
 
 test: lint unit ## lint, types and tests
 
-lint: $(VENV)/.dev ## ruff and mypy
+lint: $(VENV)/.dev $(VENV)/.spark ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy $(MYPY_TARGETS)
 
-unit: $(VENV)/.dev
+unit: $(VENV)/.dev $(VENV)/.spark
 	$(BIN)/python -m pytest
 
-live: $(VENV)/.dev ## the long runs over several real processes
+live: $(VENV)/.dev $(VENV)/.spark ## the long runs over several real processes
 	$(BIN)/python -m pytest -m live --timeout 900
 
 soak: $(VENV)/.dev ## faults by the thousand seeds, about half an hour on two cores; SOAK="--minutes 5" for less
 	$(BIN)/python -m overlaymq.sim.soak $(SOAK)
 
-demo: $(VENV)/.core ## see nodes find each other and a topic delivered
+demo: $(VENV)/.core $(VENV)/.spark ## see nodes find each other, topics delivered, and their traces analysed
 	$(BIN)/python -m overlaymq.demo
 
 bench: $(VENV)/.peers ## compare fan-out with other systems, then a busy application and an idle node
@@ -43,7 +43,7 @@ protos: $(VENV)/.dev ## regenerate the protobuf code
 	$(BIN)/python protos/generate.py
 
 clean: ## remove the environment and all caches
-	rm -rf $(VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) artifacts build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.made:
@@ -68,6 +68,12 @@ $(VENV)/.core: $(VENV)/.made pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/.core
 	@echo "installing the development tools"
 	@$(EDITABLE) '.[dev]'
+	@touch $@
+
+# PySpark is a source package of half a gigabyte: about a minute, and only for what analyses traces.
+$(VENV)/.spark: $(VENV)/.core
+	@echo "installing Spark (456 MB to download)"
+	@$(EDITABLE) '.[spark]'
 	@touch $@
 
 $(VENV)/.peers: $(VENV)/.core

@@ -4,6 +4,12 @@ For each payload size, every system is measured once per run, in turn, so that a
 machine hits all alike; what is printed is the median of the runs. Speed is deliveries a second over
 all subscribers at full speed, CPU is seconds per million deliveries over all processes, brokers
 included, latency is taken at a slow fixed rate, loss is what subscribers missed in all runs.
+
+overlaymq is measured with each combination of ``--strategies`` and ``--reliabilities`` that exists, each a
+row of the same run, and the rows are compared with each other:
+
+    python -m benchmarks.fanout --systems overlaymq --strategies direct,scribe \\
+        --reliabilities best_effort,ordered
 """
 
 from __future__ import annotations
@@ -11,6 +17,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+
+from overlaymq.core.reliability.registry import NEEDS_TREE
+from overlaymq.core.supported import TREES
 
 from . import peers
 from .harness import ChildFailed, run
@@ -28,6 +37,10 @@ BURST_BYTES = 256 * 1024 * 1024
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fanout", description=__doc__)
     parser.add_argument("--systems", type=_names, default=list(peers.MODULES))
+    parser.add_argument("--strategies", type=_words, default=["direct"], help="of overlaymq")
+    parser.add_argument(
+        "--reliabilities", type=_words, default=["best_effort"], help="of overlaymq"
+    )
     parser.add_argument("--sizes", type=_numbers, default=SIZES, help="bytes a payload")
     parser.add_argument("--subscribers", type=int, default=8)
     parser.add_argument("--messages", type=int, help="at full speed; by default as the size allows")
@@ -45,6 +58,22 @@ def _names(text: str) -> list[str]:
             f"{', '.join(sorted(unknown))}: expected some of {', '.join(peers.MODULES)}"
         )
     return names
+
+
+def _words(text: str) -> list[str]:
+    return text.split(",")
+
+
+def _variants(options: argparse.Namespace, system: str) -> list[str]:
+    """How a system is set up: overlaymq in several ways, the others in one."""
+    if system != "overlaymq":
+        return [""]
+    return [
+        f"{strategy}/{reliability}"
+        for strategy in options.strategies
+        for reliability in options.reliabilities
+        if reliability not in NEEDS_TREE or strategy in TREES
+    ]
 
 
 def _numbers(text: str) -> list[int]:
@@ -66,7 +95,7 @@ async def _measure(plan: Plan) -> Figures | None:
         return await run_trial(plan)
     except (ChildFailed, TimeoutError, ImportError, OSError) as error:
         reason = str(error) or type(error).__name__
-        print(f"{plan.system}, {plan.size} B: {reason}", file=sys.stderr, flush=True)
+        print(f"{plan.name}, {plan.size} B: {reason}", file=sys.stderr, flush=True)
         return None
 
 
@@ -74,6 +103,7 @@ async def _measure_size(options: argparse.Namespace, size: int) -> list[Row]:
     plans = [
         Plan(
             system=system,
+            variant=variant,
             size=size,
             subscribers=options.subscribers,
             messages=_messages(system, size, options.messages),
@@ -81,14 +111,15 @@ async def _measure_size(options: argparse.Namespace, size: int) -> list[Row]:
             paced_rate=options.paced_rate,
         )
         for system in options.systems
+        for variant in _variants(options, system)
     ]
-    found: dict[str, list[Figures]] = {plan.system: [] for plan in plans}
+    found: dict[Plan, list[Figures]] = {plan: [] for plan in plans}
     for number in range(1, options.runs + 1):
         for plan in plans:
-            print(f"run {number}: {plan.system}, {size} B", file=sys.stderr, flush=True)
+            print(f"run {number}: {plan.name}, {size} B", file=sys.stderr, flush=True)
             if figures := await _measure(plan):
-                found[plan.system].append(figures)
-    return [Row(plan, found[plan.system]) for plan in plans if found[plan.system]]
+                found[plan].append(figures)
+    return [Row(plan, found[plan]) for plan in plans if found[plan]]
 
 
 async def main() -> int:
@@ -96,7 +127,8 @@ async def main() -> int:
     complete = True
     for size in options.sizes:
         rows = await _measure_size(options, size)
-        complete &= sum(len(row.runs) for row in rows) == options.runs * len(options.systems)
+        variants = sum(len(_variants(options, system)) for system in options.systems)
+        complete &= sum(len(row.runs) for row in rows) == options.runs * variants
         if options.json:
             for row in rows:
                 print(json.dumps(row.as_json()), flush=True)

@@ -1,7 +1,8 @@
 """The fan-out's figures as a table for people and as rows for scripts.
 
 Each figure is the median of its own runs. Loss alone is summed: a system that loses in one run of
-three does lose. Ratios compare medians, each system with three it might be chosen over.
+three does lose. Ratios compare medians, each system with three it might be chosen over; the ways to set up
+overlaymq are compared with each other.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ def print_table(rows: list[Row], size: int) -> None:
     _print_columns([HEADINGS, *(_figures(row) for row in rows)])
     if len({row.plan.messages for row in rows}) > 1:
         few = min(rows, key=lambda row: row.plan.messages).plan
-        print(f"{few.system} is slow and was sent only {few.messages:,} messages.")
+        print(f"{few.name} is slow and was sent only {few.messages:,} messages.")
     _print_ratios(rows)
 
 
 def _figures(row: Row) -> list[str]:
     middle = row.median
     return [
-        row.plan.system,
+        row.plan.name,
         f"{row.plan.messages:,}",
         f"{middle.deliveries_per_second:,.0f}",
         f"{middle.bytes_per_second / 1e6:,.0f}",
@@ -67,8 +68,9 @@ def _figures(row: Row) -> list[str]:
 
 
 def _print_ratios(rows: list[Row]) -> None:
-    found = {row.plan.system: row.median for row in rows}
-    baselines = [name for name in BASELINES if name in found]
+    found = {row.plan.name: row.median for row in rows}
+    ways = [row.plan.name for row in rows if row.plan.variant]
+    baselines = [*[name for name in BASELINES if name in found], *ways[:-1]]
     if not baselines or len(rows) < 2:
         return
     print()

@@ -27,11 +27,17 @@ TRIAL_SECONDS = 240.0
 @dataclass(frozen=True)
 class Plan:
     system: str
+    variant: str
     size: int
     subscribers: int
     messages: int
     paced_messages: int
     paced_rate: float
+
+    @property
+    def name(self) -> str:
+        """As it is called in tables."""
+        return f"{self.system} {self.variant}".strip()
 
 
 @dataclass(frozen=True)
@@ -80,16 +86,16 @@ class Trial:
         )
 
     async def _start(self) -> None:
-        system = self._plan.system
+        system, variant = self._plan.system, self._plan.variant
         broker = peers.load_broker(system)
         broker_address = await self._start_broker(broker) if broker else ""
         self._publisher = await self._crew.start_python(
-            "publisher", "benchmarks.worker", "publisher", system, broker_address
+            "publisher", "benchmarks.worker", "publisher", system, variant, broker_address
         )
         address = (await self._publisher.hear(START_SECONDS))["address"]
         self._subscribers = [
             await self._crew.start_python(
-                f"subscriber-{number}", "benchmarks.worker", "subscriber", system, address
+                f"subscriber-{number}", "benchmarks.worker", "subscriber", system, variant, address
             )
             for number in range(self._plan.subscribers)
         ]
@@ -116,7 +122,7 @@ class Trial:
         await asyncio.sleep(SETTLE_SECONDS)
 
     async def _phase(self, kind: str, *, count: int, **details: float) -> Phase:
-        await self._arm(kind, count=count, quiet=QUIET_SECONDS)
+        await self._arm(kind, count=count, quiet=QUIET_SECONDS, **details)
         broker_cpu = self._broker.cpu_seconds() if self._broker else 0.0
         sent = await self._publisher.ask(
             kind, TRIAL_SECONDS, count=count, size=self._plan.size, **details

@@ -93,6 +93,7 @@ def subscribe(peer: peers.Peer, address: str) -> None:
         if order["do"] == "collect":
             say(**tally.report())
             return
+        _switch(peer, order)
         tally.arm(order["do"], order["count"])
         say(armed=True)
         tally.wait(order["quiet"])
@@ -116,12 +117,19 @@ def publish(peer: peers.Peer, broker: str) -> None:
                 if order["do"] == "collect":
                     say(cpu=time.process_time() - cpu)
                     continue
+                _switch(peer, order)
                 cpu = time.process_time()
                 began = time.monotonic_ns()
                 await _perform(order, publisher, sleep)
                 say(began_ns=began)
 
     _run(peer, main)
+
+
+def _switch(peer: peers.Peer, order: Order) -> None:
+    """Some orders say that from now on a system traces, or does not: only overlaymq knows what to do."""
+    if "traced" in order:
+        peer.switch(order["traced"])  # type: ignore[attr-defined]
 
 
 async def _perform(order: Order, publisher: peers.Publisher, sleep: Any) -> None:
@@ -160,5 +168,5 @@ async def _as_coroutine(main: Callable[[], Awaitable[None]]) -> None:
 
 
 if __name__ == "__main__":
-    role, system, address = sys.argv[1:]
-    {"publisher": publish, "subscriber": subscribe}[role](peers.load(system), address)
+    role, system, variant, address = sys.argv[1:]
+    {"publisher": publish, "subscriber": subscribe}[role](peers.load(system, variant), address)

@@ -26,7 +26,7 @@ TEXTS = {
     "node.seeds": "Nodes to join through. None: found an overlay.",
     "admin.enabled": "Whether `overlaymq status` is answered.",
     "defaults.strategy": "How a topic's messages find its subscribers.",
-    "defaults.reliability": "What is promised. `ordered` needs `scribe`; `replicated` is not built yet.",
+    "defaults.reliability": "What is promised. `ordered` needs `scribe` or `sv`; `replicated` is not built.",
     "defaults.flow": "What a slow subscriber means: see the [guide](guide.md#when-a-subscriber-is-slow).",
 }
 TYPES = {"Count": "at least 1", "Seconds": "seconds, above 0", "str": "text", "bool": "true, false"}

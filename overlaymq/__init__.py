@@ -40,7 +40,7 @@ from overlaymq.events import EpochChanged, Lagged, Missed, ParentLost, Ready, Re
 from overlaymq.runtime.message import Message
 from overlaymq.runtime.node import Accepted, Node, NodeStatistics
 from overlaymq.runtime.opening import open_node
-from overlaymq.runtime.publishing import Receipt
+from overlaymq.runtime.publishing import Reach, Receipt
 from overlaymq.runtime.subscription import Last, Subscription, SubscriptionStatistics
 from overlaymq.runtime.typed import (
     Codec,
@@ -80,6 +80,7 @@ __all__ = [
     "PayloadMalformed",
     "PayloadTooLarge",
     "ProtobufCodec",
+    "Reach",
     "Ready",
     "Receipt",
     "Repaired",

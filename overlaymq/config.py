@@ -30,7 +30,7 @@ from overlaymq.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Strategy = Literal["direct", "scribe"]
+Strategy = Literal["direct", "scribe", "sv", "scamp"]
 Reliability = Literal["best_effort", "fifo", "ordered", "replicated"]
 Flow = Literal["lossy", "patient", "lossless"]
 WhenFull = Literal["block", "drop_oldest", "drop_newest", "latest", "fail"]
@@ -151,7 +151,8 @@ class DeliveryConfig(Part, frozen=True):
     max_payload: Count = 64 * MIB
     """Larger payloads raise PayloadTooLarge (issue: default 64 MiB)."""
     chunk_timeout: Seconds = 10.0
-    """An incomplete large message becomes a Missed or a counted drop after this: a guess."""
+    """An incomplete large message becomes a Missed or a counted drop after this: a guess. On an `ordered`
+    topic it waits for repair instead, `keep_seconds` at most when there is no gap."""
     reassembly: Count = 256 * MIB
     """Bytes of incomplete large messages kept per topic: a guess."""
     buffer: Count = 10_000
@@ -163,7 +164,8 @@ class DeliveryConfig(Part, frozen=True):
     reorder_wait: Seconds = 0.5
     """How long `fifo` holds what came after a gap before it announces the gap: a guess."""
     history: Annotated[int, msgspec.Meta(ge=0)] = 1_000
-    """Messages a root keeps per topic for late joiners: a guess."""
+    """Messages that a node of a topic's tree, a gossip member, or the root of a `direct` topic keeps for late
+    joiners, per topic: a guess."""
     history_bytes: Count = 4 * MIB
     """And bytes: a guess."""
     keep_seconds: Seconds = 60.0
@@ -189,10 +191,12 @@ class RendezvousConfig(Part, frozen=True):
     """Members one root keeps for one `direct` topic: a guess."""
     answer_timeout: Seconds = 2.0
     """A routed question is asked again after this: a guess."""
-    answer_tries: Count = 5
-    """And given up after so many: a guess."""
+    answer_tries: Count = 10
+    """And given up after so many: a guess. Together twice `pastry.lease`, for a dead node's keys have no
+    owner until its lease is over."""
     refresh_every: Seconds = 30.0
-    """Members refresh their registration (protocols.md 3.4 suggests 60 s for children)."""
+    """Members refresh their registration (protocols.md 3.4 suggests 60 s for children). Who only publishes
+    remembers the root for so long after its last publication."""
     expire_after: Seconds = 100.0
     """And are forgotten after this silence: about three refreshes."""
 
@@ -217,12 +221,159 @@ class ScribeConfig(Part, frozen=True):
     """How long an anycast may search: a guess."""
 
 
+class SvConfig(Part, frozen=True):
+    """Subscriber/Volunteer trees. Sizes of subtrees go up as in `scribe`."""
+
+    beat_every: Seconds = 5.0
+    """The root's beat, and the sign of life of a parent that has sent nothing else: as
+    `scribe.heartbeat_every`."""
+    suspect_after: Seconds = 12.5
+    """A child gives its link up after this silence of its parent (protocols.md 3.4: 2.5 heartbeats). The
+    nodes themselves are watched by `fuse`."""
+    hasty_beat: Seconds = 0.5
+    """A rejoining node that feeds others needs a beat newer than its own: the root gives extra ones at most
+    this often. A guess."""
+    beats: bool = True
+    """Whether only a newer beat will do (not in the SV paper; see the strategy's text). Off: the paper's own
+    order alone must prevent loops. For experiments."""
+    tentative: Seconds = 10.0
+    """What a join leaves on its way is forgotten after this, unless a link comes of it (protocols.md 4.2)."""
+    retry_max: Seconds = 16.0
+    """A join is tried again after `rendezvous.answer_timeout`, then twice that, up to this: a guess."""
+    recall: Seconds = 10.0
+    """How long a publisher can send again what a former root refused: a guess, far above a round trip. At
+    most `delivery.window` bytes."""
+    max_links: Count = 10_000
+    """Links of one topic that lead through a node: a guess."""
+
+
+class ScampConfig(Part, frozen=True):
+    """Gossip topics. `mode = "paper"` is SCAMP to the letter; the default mode has four fixes on top, each
+    with a switch of its own, and beacons that find islands, without one."""
+
+    mode: Literal["default", "paper"] = "default"
+    """`paper` turns all of them off, whatever their switches say."""
+    c: Annotated[int, msgspec.Meta(ge=0, le=64)] = 0
+    """Extra copies of a new subscription: views have (c + 1) ln n entries (SCAMP 2.2.1; 4.2 uses 0)."""
+    fanout: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Paper mode: how many random members of the view get a message; 0: all (SCAMP 2.2.1, 4.3)."""
+    lease: Annotated[float, msgspec.Meta(ge=0)] = 300.0
+    """How long a subscription lasts before its node renews it; 0: for ever (SCAMP 3.2 names no time: a
+    guess)."""
+    heartbeat_every: Seconds = 5.0
+    """To everyone in the view (SCAMP 2.2.3 names no time; as for Scribe's trees)."""
+    isolated_after: Seconds = 12.5
+    """Who has heard no heartbeat for so long is isolated and subscribes again: 2.5 heartbeats, a guess."""
+    indirection: bool = True
+    """A subscription walks to a near-uniform contact before it is dealt with (SCAMP 3.1)."""
+    weigh_every: Count = 10
+    """A node scales its arcs' weights after so many subscriptions have come by (SCAMP 4.6)."""
+    contacts: Annotated[int, msgspec.Meta(ge=3, le=4096)] = 1024
+    """Members that a rendezvous knows: up to so many, their number is exact, beyond it an estimate with an
+    error of some 3 %: a guess."""
+    uniform_renewal: bool = True
+    """Fix: leases are renewed through a contact of the rendezvous, not one of the own view, and in
+    (c + 1) ln n copies, not as many as the contact has neighbours, so views do not grow with every lease
+    (protocols.md 5.4)."""
+    lazy_push: bool = True
+    """Fix: payloads go over a tree of few links and are announced over the others (Plumtree, protocols.md
+    5.7). Needs `pull`."""
+    pull: bool = True
+    """Fix: what is announced and does not come is asked for (Plumtree)."""
+    backups: Annotated[int, msgspec.Meta(ge=0, le=4096)] = 30
+    """Fix: so many other members are known for the day when a neighbour fails; 0: none (HyParView's passive
+    view: 30)."""
+    announce_every: Seconds = 0.1
+    """How long announcements are gathered. Partisan: 1 s; a guess for LANs."""
+    pull_after: Seconds = 0.2
+    """How long something announced may take to come by itself, and an answer to a pull: a guess, so that a
+    repair is done within `delivery.reorder_wait`."""
+
+    def __post_init__(self) -> None:
+        if self.lazy_push and not self.pull:
+            raise ValueError(
+                "lazy_push: what is only announced must be asked for; set pull as well"
+            )
+
+    @property
+    def literal(self) -> bool:
+        """Whether this is the paper's algorithm and nothing else."""
+        return self.mode == "paper"
+
+    @property
+    def pulls(self) -> bool:
+        """Whether what is announced is asked for."""
+        return self.pull and not self.literal
+
+    @property
+    def pushes_lazily(self) -> bool:
+        """Whether most links carry announcements only."""
+        return self.lazy_push and not self.literal
+
+    @property
+    def renews_uniformly(self) -> bool:
+        """Whether leases are renewed through the rendezvous."""
+        return self.uniform_renewal and not self.literal
+
+    @property
+    def spare(self) -> int:
+        """How many backups are kept."""
+        return 0 if self.literal else self.backups
+
+
+class FuseConfig(Part, frozen=True):
+    """Failure groups. What they promise is a formula of these: [failure groups](fuse.md)."""
+
+    ping_every: Seconds = 5.0
+    """How often two nodes that watch groups together say so. FUSE: 60 s; a guess for LANs, the same as
+    `pastry.heartbeat_every`, which then carries it for ring neighbours."""
+    edge_timeout: Seconds = 12.5
+    """E: what a neighbour on a group's tree has not confirmed for so long is broken. FUSE: a ping period and
+    a timeout of 20 s; 2.5 periods here, as for Scribe's parents."""
+    retry_every: Seconds = 1.0
+    """Questions are asked again after this, and due times looked at: a guess."""
+    answer_timeout: Seconds = 5.0
+    """A: how long a root waits for all members, when it creates or repairs. FUSE: 2 min; a guess for LANs."""
+    grace: Seconds = 5.0
+    """Neighbours may disagree about a tree younger than this, whose installation may be under way (FUSE:
+    5 s)."""
+    backoff_max: Seconds = 5.0
+    """W: the longest pause before a group is repaired once more; pauses double up to it: a guess."""
+    max_hops: Count = 5
+    """D: edges from a member to its root; a longer route is cut short. A guess: Pastry's mean at 100,000
+    nodes rounded up (log16 N = 4.2)."""
+    max_members: Count = 256
+    """Members of one group: a guess (SV trees: 13 at most, protocols.md 4.6)."""
+    max_groups: Count = 100_000
+    """Groups that this node has any part in: a guess."""
+    max_edges: Count = 4096
+    """Peers that this node watches groups together with: a guess."""
+    groups_per_peer: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 4096
+    """Groups watched together with one peer, and made by one peer with this node: what fits a list that the
+    codec takes."""
+
+    def __post_init__(self) -> None:
+        least = max(self.ping_every + 2 * self.retry_every, self.grace + self.retry_every)
+        if self.edge_timeout < least:
+            raise ValueError(
+                f"edge_timeout: expected at least {least:g} s, a ping and two questions, and above `grace`,"
+                f" got {self.edge_timeout:g}"
+            )
+        if self.answer_timeout < 2 * self.retry_every:
+            raise ValueError(
+                f"answer_timeout: expected at least two retries, {2 * self.retry_every:g} s,"
+                f" got {self.answer_timeout:g}"
+            )
+
+
 class TopicConfig(Part, frozen=True):
     """How a topic is disseminated when nobody created it with other settings."""
 
-    strategy: Strategy = "direct"
+    strategy: Strategy = "scribe"
     reliability: Reliability = "best_effort"
     flow: Flow = "patient"
+    volunteer: bool = False
+    """Whether this node forwards an `sv` topic without subscribing to it, as soon as a join comes by."""
 
 
 class AdminConfig(Part, frozen=True):
@@ -242,6 +393,37 @@ class RecorderConfig(Part, frozen=True):
     """Bytes of both files together; the oldest part goes first: a guess."""
     payloads: bool = True
     """Whether the record holds what was published; if not, only how long it was."""
+
+
+class TraceConfig(Part, frozen=True):
+    """[Traces](traces.md) of what happens to messages. Needs the extra `overlaymq[trace]`."""
+
+    directory: str = ""
+    """Where trace files go. Empty: nowhere, and tracing costs nothing."""
+    run: Annotated[str, msgspec.Meta(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]*)?$")] = ""
+    """One name for all hosts of a run: a folder below `directory`, and the `run_id` of its rows."""
+    sample: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
+    """The share of messages that is traced, the same ones at every node. All: a row stands for a batch, so
+    there are few."""
+    routes: bool = False
+    """Whether each hop of routed messages is traced: joins and lookups, not publications."""
+    flush_every: Seconds = 1.0
+    """How long an event may wait in memory, and so what `kill -9` costs: a guess, as for the recorder."""
+    batch_rows: Annotated[int, msgspec.Meta(ge=1, le=65536)] = 8192
+    """Or so many events, about 1.5 MB: written in some 2 ms (measured)."""
+    queue: Count = 8
+    """Batches that wait for the disk before some are dropped and counted: a guess, some 12 MB."""
+    segment_bytes: Annotated[int, msgspec.Meta(ge=4096)] = 8 * MIB
+    """A segment becomes Parquet at this size: a guess, about 300,000 events and some tenths of a second."""
+    segment_seconds: Seconds = 30.0
+    """And at this age: a guess between files that are many and a live analysis that is late."""
+    keep_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1024 * MIB
+    """Finished files of the run's folder, the oldest go first: a guess; 0: no bound."""
+    keep_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    """How long they are kept; 0: for ever, as nobody but you knows for how long they are of use."""
+    clock_every: Seconds = 10.0
+    """How often the clocks of linked nodes are compared. A guess: quartz drifts some 50 us in a second, and
+    the analysis wants milliseconds."""
 
 
 class NodeConfig(Part, frozen=True):
@@ -265,8 +447,12 @@ class Config(Part, frozen=True):
     delivery: DeliveryConfig = DeliveryConfig()
     rendezvous: RendezvousConfig = RendezvousConfig()
     scribe: ScribeConfig = ScribeConfig()
+    scamp: ScampConfig = ScampConfig()
+    sv: SvConfig = SvConfig()
+    fuse: FuseConfig = FuseConfig()
     admin: AdminConfig = AdminConfig()
     recorder: RecorderConfig = RecorderConfig()
+    trace: TraceConfig = TraceConfig()
     defaults: TopicConfig = TopicConfig()
     topics: dict[str, TopicConfig] = {}
 

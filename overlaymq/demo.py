@@ -1,4 +1,4 @@
-"""`make demo`: what overlaymq does, shown with real processes in about twenty seconds.
+"""`make demo`: what overlaymq does, shown with real processes in about a minute.
 
 Five processes form a ring over gRPC on this machine: this one, which publishes, and four that the command
 line starts. Each act prints what it does and what came of it; an act that does not come true ends the
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -17,8 +17,11 @@ import overlaymq
 from overlaymq import ids
 from overlaymq.cli.running import Exit, Failure, run
 from overlaymq.demo_stage import SUBSCRIBERS, open_stage
+from overlaymq.demo_traces import REPORT, trace_and_analyse
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from overlaymq.demo_stage import Member, Stage
 
 SETTINGS = """\
@@ -26,6 +29,7 @@ SETTINGS = """\
 window = 262144            # bytes on the way to one subscriber before it counts as slow
 
 [topics."prices/*"]
+strategy = "direct"        # the topic's root sends to each subscriber: nobody waits for another
 reliability = "fifo"       # in order per publisher, and gaps are announced
 
 [topics."quotes/*"]
@@ -33,8 +37,15 @@ flow = "lossy"             # never wait for a slow subscriber
 
 [topics."orders/*"]
 flow = "lossless"          # wait for the slowest
+
+[topics."news/sv"]
+strategy = "sv"            # only who wants a topic carries it; without a word, Scribe trees
+
+[topics."news/scamp"]
+strategy = "scamp"         # gossip: gets through while nodes fail
 """
 PATIENCE = 40.0
+SPARK_PATIENCE = 240.0
 FLOOD = 2_000
 TICKS = 10_000
 
@@ -179,6 +190,14 @@ async def _publish_all(node: overlaymq.Node, topic: str) -> None:
         await node.publish(topic, str(number).encode())
 
 
+async def _in_time(seconds: float, act: Callable[..., Awaitable[None]], *arguments: Any) -> None:
+    with trio.move_on_after(seconds) as patience:
+        await act(*arguments)
+    if patience.cancelled_caught:
+        text = f"this did not come true within {seconds:g} s. {act.__doc__}"
+        raise Failure(text, Exit.TIMED_OUT)
+
+
 ACTS = (gather, deliver, freeze, kill, configure)
 NEXT = """
 == What to try next
@@ -188,22 +207,26 @@ NEXT = """
    overlaymq doctor                why a node cannot join
    examples/hello.py               the same from Python, in thirty lines
    docs/guide.md                   everything an application can do
+   docs/strategies.md              which strategy suits whom
+   overlaymq analyze DIR           what the traces of a run tell
    (without an activated environment the command is .venv/bin/overlaymq)"""
+
+
+async def analyse(stage: Stage) -> None:
+    """Act six: what happened, from the nodes' own traces."""
+    title("Three strategies, traced, and Spark's word on them")
+    await trace_and_analyse(stage.settings, REPORT, tell)
 
 
 async def main() -> Exit:
     """Play every act."""
     started = time.perf_counter()
-    async with (
-        open_stage(SETTINGS) as stage,
-        overlaymq.open_node(stage.settings, key_file=stage.keys["me"]) as me,
-    ):
-        for act in ACTS:
-            with trio.move_on_after(PATIENCE) as patience:
-                await act(stage, me)
-            if patience.cancelled_caught:
-                text = f"this did not come true within {PATIENCE:g} s. {act.__doc__}"
-                raise Failure(text, Exit.TIMED_OUT)
+    async with open_stage(SETTINGS) as stage:
+        async with overlaymq.open_node(stage.settings, key_file=stage.keys["me"]) as me:
+            for act in ACTS:
+                await _in_time(PATIENCE, act, stage, me)
+        await stage.clear()
+        await _in_time(SPARK_PATIENCE, analyse, stage)
     print(f"\nThat took {time.perf_counter() - started:.0f} s; every process has ended.")
     print(NEXT)
     return Exit.OK

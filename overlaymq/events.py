@@ -17,15 +17,26 @@ from typing import TypeAlias
 import msgspec
 
 from overlaymq.ids import Id
-from overlaymq.messages import Batch, Descriptor, Epoch, Message, Peer, Place
+from overlaymq.messages import (
+    Batch,
+    Descriptor,
+    Epoch,
+    Handover,
+    Message,
+    Peer,
+    Place,
+    RootState,
+)
 
 
 class Timer(msgspec.Struct, frozen=True, gc=False):
-    """``part`` names who set it; ``subject`` and ``round`` let that part see whether it is stale."""
+    """``part`` names who set it; ``subject`` and ``round`` let that part see whether it is stale. ``life``
+    is the node's affair: which of a topic's strategies set it, where one was forgotten and made again."""
 
     part: str
     subject: int = 0
     round: int = 0
+    life: int = 0
 
 
 # --- Inputs ----------------------------------------------------------------------------------------
@@ -71,6 +82,10 @@ class Leave(msgspec.Struct, frozen=True, gc=False):
     """Leave the overlay on purpose: tell the neighbours."""
 
 
+class Depart(msgspec.Struct, frozen=True, gc=False):
+    """This node will leave soon: give up what others need it for. ``Leave`` follows when nobody does."""
+
+
 class OpenTopic(msgspec.Struct, frozen=True, gc=False):
     """Learn a topic's descriptor, or create it; answered by ``TopicKnown`` or ``TopicFailed``."""
 
@@ -94,11 +109,27 @@ class Unsubscribe(msgspec.Struct, frozen=True, gc=False):
     topic: Id
 
 
+class Volunteer(msgspec.Struct, frozen=True, gc=False):
+    """This node forwards an `sv` topic without being a member, or does so no more."""
+
+    descriptor: Descriptor
+    willing: bool = True
+
+
 class Publish(msgspec.Struct, frozen=True, gc=False):
     """Disseminate a batch of this node's own publications."""
 
     descriptor: Descriptor
     batch: Batch
+
+
+class AskDelivery(msgspec.Struct, frozen=True, gc=False):
+    """Ask how many subscribers of an ordered topic have the messages between two places; answered by
+    ``Delivered``, at once and again when all have them. An answer may be lost: ask again."""
+
+    descriptor: Descriptor
+    first: Place
+    last: Place
 
 
 class CountMembers(msgspec.Struct, frozen=True, gc=False):
@@ -130,17 +161,38 @@ class PingPeer(msgspec.Struct, frozen=True, gc=False):
     peer: Peer
 
 
+class CreateGroup(msgspec.Struct, frozen=True, gc=False):
+    """Make a failure group of these nodes and this one; ``group`` is a random id. Answered by
+    ``GroupCreated`` or ``GroupFailed``; of a topic's group, its strategy hears instead, at all members.
+    Also an effect inside the core."""
+
+    group: Id
+    members: tuple[Peer, ...]
+    topic: Id | None = None
+
+
+class SignalGroup(msgspec.Struct, frozen=True, gc=False):
+    """This member declares a group failed. Also an effect inside the core."""
+
+    group: Id
+
+
 Command: TypeAlias = (
     Join
     | Leave
+    | Depart
     | OpenTopic
     | Subscribe
     | Unsubscribe
+    | Volunteer
     | Publish
+    | AskDelivery
     | CountMembers
     | Anycast
     | Lookup
     | PingPeer
+    | CreateGroup
+    | SignalGroup
 )
 Input: TypeAlias = Received | TimerFired | PeerFailed | Measured | Command
 
@@ -231,16 +283,31 @@ class Ponged(msgspec.Struct, frozen=True, gc=False):
 
 
 class Sequenced(msgspec.Struct, frozen=True, gc=False):
-    """The root of an ordered topic has given a batch of this node's own its place."""
+    """The root of an ordered topic has given a batch of this node's own its place, or the application has
+    stopped it there."""
 
     topic: Id
     first: int
     chunk: int
     place: Place | None
+    stopped: bool = False
+
+
+class Delivered(msgspec.Struct, frozen=True, gc=False):
+    """``had`` of an ordered topic's ``members`` subscribers are known to have these messages; ``final``: the
+    others will not get them."""
+
+    topic: Id
+    first: Place
+    last: Place
+    members: int
+    had: int
+    final: bool
 
 
 class Missed(msgspec.Struct, frozen=True, gc=False):
-    """Messages ``first`` to ``last`` of an origin were published and will not arrive.
+    """Messages ``first`` to ``last`` of an origin, in the life ``epoch`` of it, were published and will not
+    arrive.
 
     Of an ordered topic, these are the root's numbers in an epoch: ``origin`` is the root and ``epoch`` the
     epoch's counter."""
@@ -284,11 +351,25 @@ class Repaired(msgspec.Struct, frozen=True, gc=False):
     peer: Peer
 
 
+class GroupCreated(msgspec.Struct, frozen=True, gc=False):
+    """All members of a failure group that this node asked for have answered."""
+
+    group: Id
+
+
+class GroupFailed(msgspec.Struct, frozen=True, gc=False):
+    """A failure group that this node is or would have been a member of has failed: said once."""
+
+    group: Id
+
+
 class Dropped(msgspec.Struct, frozen=True, gc=False):
-    """The core discarded something; the driver counts it under the reason."""
+    """The core discarded something; the driver counts it under the reason. ``batch``: what it was, if it was
+    one batch."""
 
     reason: str
     messages: int = 1
+    batch: Batch | None = None
 
 
 SubscriptionEvent: TypeAlias = Ready | Missed | EpochChanged | Lagged | ParentLost | Repaired
@@ -302,9 +383,12 @@ Event: TypeAlias = (
     | Members
     | Sent
     | Sequenced
+    | Delivered
     | AnycastAnswered
     | Found
     | Ponged
+    | GroupCreated
+    | GroupFailed
     | Dropped
     | SubscriptionEvent
 )
@@ -361,10 +445,11 @@ class Measure(msgspec.Struct, frozen=True, gc=False):
 
 
 class Replicate(msgspec.Struct, frozen=True, gc=False):
-    """Only inside the core: give a message to the k closest to a key, which may become its owners."""
+    """Only inside the core: give what a root or a rendezvous knows to the k closest to a key, one of
+    which may become its owner."""
 
     key: Id
-    message: Message
+    state: RootState | Handover
 
 
 Effect: TypeAlias = Send | SetTimer | Deliver | Notify | Probe

@@ -146,3 +146,27 @@ def test_a_topic_gets_the_exact_name_then_the_longest_prefix_then_the_defaults()
     only = convert({"defaults": {"flow": "lossy"}, "topics": {"a*": {}}}, Config, "here")
     assert only.for_topic("b") == TopicConfig(flow="lossy")
     assert only.for_topic("a") == TopicConfig()
+
+
+def test_tracing_is_configured_by_file_environment_and_keyword(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text('[trace]\ndirectory = "here"\nrun = "monday"\nsample = 0.5\n')
+    config = load(file, {"OVERLAYMQ_TRACE_DIRECTORY": "there", "OVERLAYMQ_TRACE_ROUTES": "true"})
+    assert (config.trace.directory, config.trace.run) == ("there", "monday")
+    assert (config.trace.sample, config.trace.routes) == (0.5, True)
+    assert load().trace.directory == "", "off unless configured"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("run", "../out"), ("run", ".hidden"), ("sample", "0"), ("batch_rows", "0")]
+)
+def test_a_wrong_trace_setting_is_named(key: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=key):
+        load(None, {f"OVERLAYMQ_TRACE_{key.upper()}": value})
+
+
+def test_questions_about_topics_outlast_the_lease_of_a_dead_owner() -> None:
+    """A publisher asked for 10 s, the lease was 10 s, and the topic counted as unavailable."""
+    config = Config()
+    patience = config.rendezvous.answer_timeout * config.rendezvous.answer_tries
+    assert patience >= 2 * config.pastry.lease

@@ -107,6 +107,18 @@ def test_upcalls() -> None:
         assert example.wait() == 0
 
 
+@pytest.mark.parametrize("strategy", ["scribe", "sv", "scamp"])
+def test_newsroom_runs_on_every_strategy(strategy: str, tmp_path: Path) -> None:
+    """Reference: issue 6, one word of the file is changed."""
+    config = (ROOT / "examples" / "newsroom.toml").read_text()
+    changed = tmp_path / "newsroom.toml"
+    changed.write_text(config.replace('strategy = "scribe"', f'strategy = "{strategy}"'))
+    with _running("newsroom.py", str(changed)) as example:
+        told = _line(example, f"{strategy}:")
+        assert told.startswith(f"{strategy}: 4 readers got 20 headlines in order")
+        assert example.wait() == 0
+
+
 def test_embed_in_app() -> None:
     with _running("embed_in_app.py", "2") as app:
         assert _line(app, "25.").endswith("C: window opened")

@@ -35,7 +35,7 @@ IMPURE_STDLIB = {
 HOMES = {
     "grpc": ["overlaymq.transport.grpc*", "overlaymq.transport._io*"],
     "asyncio": ["overlaymq.transport.grpc*", "overlaymq.transport._io*"],
-    GENERATED: ["overlaymq.transport.codec"],
+    GENERATED: ["overlaymq.transport.codec", "overlaymq.trace.libp2p"],
     "trio": [
         *("overlaymq.runtime*", "overlaymq.transport*", "overlaymq.testing*"),
         *("overlaymq.cli*", "overlaymq.demo*"),
@@ -47,6 +47,9 @@ HOMES = {
     "scipy": ["overlaymq.sim*", "overlaymq.trace*"],
     "matplotlib": ["overlaymq.sim*", "overlaymq.trace*"],
 }
+
+LONGEST = 650
+"""Lines of a module: the house limit of about 600, and what "about" may mean."""
 
 HEAVY = ["pyspark", "pyarrow", "numpy", "scipy", "pandas", "matplotlib", "click", "rich"]
 
@@ -125,7 +128,7 @@ def _breaches(imports: list[Import]) -> list[str]:
     for found in imports:
         if found.importer.startswith("overlaymq.core"):
             lawful = _is_pure(found, [*PURE, "overlaymq.core"], IMPURE_STDLIB)
-        elif found.importer in PURE:
+        elif any(found.importer == pure or found.importer.startswith(f"{pure}.") for pure in PURE):
             reads_files = found.importer == "overlaymq.config"
             lawful = _is_pure(found, PURE, set() if reads_files else IMPURE_STDLIB)
         else:
@@ -155,6 +158,7 @@ def test_every_module_keeps_the_import_law() -> None:
         ("overlaymq.core.node", "import numpy"),
         ("overlaymq.events", "from overlaymq.core import node"),
         ("overlaymq.ids", "import os"),
+        ("overlaymq.messages.data", "import time"),
         ("overlaymq.config", "import trio"),
         ("overlaymq.runtime.node", "from grpc import aio"),
         ("overlaymq.runtime.node", "import asyncio"),
@@ -193,3 +197,14 @@ def test_importing_the_package_is_light() -> None:
         [sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+def test_no_module_is_too_long_to_read() -> None:
+    """What we have written by hand, that is. Reference: the house rules."""
+    lengths = {
+        _module_name(path): len(path.read_text().splitlines())
+        for path in PACKAGE.rglob("*.py")
+        if not _module_name(path).startswith(GENERATED)
+    }
+    assert lengths, "nothing was found"
+    assert {name: lines for name, lines in lengths.items() if lines > LONGEST} == {}

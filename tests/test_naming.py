@@ -113,7 +113,19 @@ def test_what_is_not_built_says_so_wherever_it_was_asked_for() -> None:
 
 
 def test_ordered_asks_for_a_tree() -> None:
-    ordered = proposal("prices", Config(), ME, reliability="ordered", strategy="scribe")
-    assert ordered.reliability == "ordered"
+    assert proposal("prices", Config(), ME, reliability="ordered").reliability == "ordered"
     with pytest.raises(ConfigError, match="use strategy='scribe'"):
         proposal("prices", Config(), ME, reliability="ordered", strategy="direct")
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"reliability": "ordered"}, "has cycles and no root"),
+        ({"flow": "lossless"}, "can close a circle"),
+    ],
+)
+def test_gossip_refuses_what_it_cannot_promise(settings: dict[str, str], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        proposal("prices", Config(), ME, strategy="scamp", **settings)  # type: ignore[arg-type]
+    assert proposal("prices", Config(), ME, strategy="scamp", reliability="fifo").flow == "patient"

@@ -61,8 +61,9 @@ class Broker(Protocol):
         """The address once the broker has written it down, None until then."""
 
 
-def load(system: str) -> Peer:
-    return cast("Peer", import_module(f"{__name__}.{MODULES[system]}"))
+def load(system: str, variant: str = "") -> Peer:
+    module = import_module(f"{__name__}.{MODULES[system]}")
+    return cast("Peer", module.variant(variant) if variant else module)
 
 
 def load_broker(system: str) -> Broker | None:

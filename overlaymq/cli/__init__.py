@@ -11,15 +11,19 @@ from __future__ import annotations
 import click
 
 from overlaymq._version import PROTOCOL, VERSION
+from overlaymq.cli.analyze import analyze
 from overlaymq.cli.doctor import doctor
 from overlaymq.cli.node import node
 from overlaymq.cli.pub import pub
 from overlaymq.cli.running import EXIT_CODES
 from overlaymq.cli.sim import sim
+from overlaymq.cli.sim_compare import compare
 from overlaymq.cli.sim_replay import replay
 from overlaymq.cli.sim_scenario import scenario, soak
+from overlaymq.cli.sim_topics import topics
 from overlaymq.cli.status import status
 from overlaymq.cli.sub import sub
+from overlaymq.cli.trace import trace
 
 CODE_TABLE = "\n".join(f"  {int(code):>3}  {code.meaning}" for code in EXIT_CODES)
 
@@ -39,7 +43,7 @@ def main() -> None:
     """
 
 
-for _command in (node, pub, sub, status, doctor, sim):
+for _command in (node, pub, sub, status, doctor, sim, trace, analyze):
     main.add_command(_command)
-for _command in (replay, scenario, soak):
+for _command in (compare, replay, scenario, soak, topics):
     sim.add_command(_command)

@@ -16,10 +16,10 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import trio
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from overlaymq.cli.options import ADMIN_ADDRESS
-from overlaymq.config import AdminConfig, NodeConfig, load
+from overlaymq.config import AdminConfig, NodeConfig, TraceConfig, convert, load
 from overlaymq.errors import ConfigError, JoinFailed
 from overlaymq.runtime.admin import admin_service
 from overlaymq.runtime.opening import facing_seed, open_node
@@ -67,6 +67,12 @@ def configured(options: NodeOptions) -> Config:
     )
     if options.admin:
         config = replace(config, admin=AdminConfig(enabled=True, listen=options.admin))
+    traced = {"directory": options.trace, "run": options.trace_run}
+    given = {key: value for key, value in traced.items() if value is not None}
+    if given:
+        config = replace(
+            config, trace=convert({**asdict(config.trace), **given}, TraceConfig, "--trace")
+        )
     if config.node.listen == NodeConfig().listen and config.node.seeds:
         facing = facing_seed("0.0.0.0:1", config.node.seeds).rpartition(":")[0]
         config = replace(config, node=replace(config.node, listen=f"{facing or '127.0.0.1'}:0"))

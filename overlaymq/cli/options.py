@@ -31,6 +31,8 @@ class NodeOptions:
     advertise: str | None = None
     key_file: str | None = None
     admin: str | None = None
+    trace: str | None = None
+    trace_run: str | None = None
     meet: str = MEETING_POINT
 
 
@@ -66,6 +68,8 @@ _NODE_FLAGS = (
         metavar="HOST:PORT",
         help=f"Answer `status` here.  [default: {ADMIN_ADDRESS} if free]",
     ),
+    click.option("--trace", metavar="DIR", help="Trace what happens to messages into files here."),
+    click.option("--trace-run", metavar="NAME", help="Name of the run, the same on all hosts."),
     click.option(
         "--meet",
         metavar="HOST:PORT",

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from overlaymq.runtime.node import Node
     from overlaymq.runtime.publishing import Receipt
 
-DRAIN_LOOK = 0.02
 READ_SIZE = 64 * 1024
 
 
@@ -116,9 +115,8 @@ async def _drain(node: Node, last: Receipt | None, timeout: float) -> None:
         return
     with trio.move_on_after(timeout):
         await last.wait("sent")
-        while node.statistics().queued_bytes:  # noqa: ASYNC110 (credits come without an event)
-            await trio.sleep(DRAIN_LOOK)
-        return
+        if await node.drain(timeout):
+            return
     raise Failure(f"not everything could be sent within {timeout:g} s", Exit.TIMED_OUT)
 
 

@@ -137,7 +137,7 @@ class DeafInbox:
     def closed(self, peer: Peer) -> None:
         """See Inbox."""
 
-    def measured(self, peer: Peer, seconds: float) -> None:
+    def measured(self, peer: Peer, seconds: float, offset: int | None = None) -> None:
         """See Inbox."""
 
     def drained(self) -> None:

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
     from overlaymq.sim.experiments.runner import Outcome
 
-LIBRARIES = ("numpy", "scipy", "matplotlib")
+EXTRAS = {"numpy": "sim", "scipy": "sim", "matplotlib": "sim", "pyarrow": "trace"}
+EXTRAS |= dict.fromkeys(("pyspark", "pandas", "py4j"), "spark")
+"""Where the libraries come from that a plain installation has not."""
 
 
 @click.group()
@@ -39,17 +41,16 @@ def sim() -> None:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Tell the errors of a simulator command in one line, and end with the code that they mean."""
+    """Tell the errors of a command in one line, and end with the code that they mean."""
     try:
         yield
     except KeyboardInterrupt:
         sys.exit(Exit.INTERRUPTED)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in LIBRARIES:
+        extra = EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
             raise
-        _fail(
-            Failure(f"the simulator needs {error.name}: pip install 'overlaymq[sim]'", Exit.USAGE)
-        )
+        _fail(Failure(f"this needs {error.name}: pip install 'overlaymq[{extra}]'", Exit.USAGE))
     except (OverlayError, OSError) as error:
         _fail(error)
 
@@ -58,6 +59,14 @@ def _fail(error: Exception) -> None:
     click.secho("overlaymq: ", fg="red", bold=True, nl=False, err=True)
     click.echo(str(error), err=True)
     sys.exit(code_of(error))
+
+
+trace_option = click.option(
+    "--trace",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Trace what happens to messages into files here.",
+)
 
 
 @sim.command("list")
@@ -125,7 +134,7 @@ def run_experiment(
         from overlaymq.sim.experiments import figures, runner
 
         experiment = runner.named(name)
-        with _progress() as progress:
+        with progress_bar() as progress:
             outcome = runner.run(experiment, nodes=nodes, seed=seed, runs=runs, progress=progress)
         if out is not None:
             for title, series in outcome.findings.series.items():
@@ -186,7 +195,7 @@ class _Bar:
 
 
 @contextmanager
-def _progress() -> Iterator[_Bar]:
+def progress_bar() -> Iterator[_Bar]:
     """A bar on standard error, if that is a terminal."""
     bar = Progress(
         TextColumn("{task.description}"),

@@ -67,9 +67,13 @@ def _show(facts: Facts) -> None:
     out.print(f"keeps {held} for the ring")
     if facts["recorder"] is not None:
         out.print(_recording(facts["recorder"]))
+    if facts["statistics"]["trace"] is not None:
+        out.print(_tracing(facts["statistics"]["trace"]))
     out.print(_peers("Neighbours on the ring (leaf set)", facts["leaf_set"]))
     out.print(_links(facts["links"]))
     out.print(_topics(facts["topics"]))
+    if any(topic["tree"] for topic in facts["topics"]):
+        out.print(_trees(facts["topics"]))
     out.print(_counters(facts["statistics"]))
 
 
@@ -78,6 +82,13 @@ def _recording(recorder: Facts) -> str:
     if recorder["problem"]:
         return f"recording has ended after {recorded}: {escape(recorder['problem'])}"
     return f"has recorded {recorded}"
+
+
+def _tracing(trace: Facts) -> str:
+    traced = f"{counted(trace['written'], 'event')}, {trace['lost']} lost"
+    if trace["problem"]:
+        return f"tracing has ended after {traced}: {escape(trace['problem'])}"
+    return f"has traced {traced}"
 
 
 def _peers(title: str, peers: list[Facts]) -> Group | str:
@@ -104,9 +115,43 @@ def _topics(topics: list[Facts]) -> Group | str:
 
 
 def _topic_row(topic: Facts) -> tuple[object, ...]:
-    name = f"{topic['name']}@{short(topic['creator'])}" if topic["creator"] else topic["name"]
     keys = ("strategy", "reliability", "flow", "subscriptions")
-    return (name, *(topic[key] for key in keys))
+    return (_name(topic), *(topic[key] for key in keys))
+
+
+def _name(topic: Facts) -> str:
+    return f"{topic['name']}@{short(topic['creator'])}" if topic["creator"] else topic["name"]
+
+
+def _trees(topics: list[Facts]) -> Group:
+    rows = [
+        (_name(topic), topic["tree"]["role"], kind, *_above_and_below(topic["tree"][kind]))
+        for topic in topics
+        if topic["tree"]
+        for kind in ("content", "joins")
+        if kind in topic["tree"]
+    ]
+    rows += [
+        (
+            _name(topic),
+            topic["tree"]["role"],
+            "gossip",
+            _listed(views["in"]),
+            _listed(views["partial"]),
+        )
+        for topic in topics
+        if topic["tree"] and (views := topic["tree"].get("views"))
+    ]
+    return _table("Trees", ("topic", "this node is", "tree of", "above", "below"), rows)
+
+
+def _above_and_below(around: Facts) -> tuple[str, str]:
+    parent = around["parent"]
+    return "nobody" if parent is None else short(parent["id"]), _listed(around["children"])
+
+
+def _listed(peers: list[Facts]) -> str:
+    return ", ".join(short(peer["id"]) for peer in peers) or "nobody"
 
 
 def _counters(statistics: Facts) -> Group:

@@ -46,6 +46,9 @@ MARKS = 64
 MAX_TOPICS = 16_384
 """Topics that one peer may send on one link, so that invented ones cannot fill the memory: a guess."""
 
+SLOW_CHILD = "a child was too slow"
+LOST_WAITING = "link lost, waiting"
+
 Sendable = Batch | Skipped
 
 
@@ -118,6 +121,9 @@ class Flow:
         """Transits that no sink holds any more; the driver takes them."""
         self.skipped = 0
         """Messages dropped because a child was too slow."""
+        self.given_up: list[tuple[Id, Batch, str]] | None = None
+        """Every batch that was dropped, for whom and why, if somebody wants to know: who set the list takes
+        from it."""
 
     # --- sending ---
 
@@ -135,7 +141,7 @@ class Flow:
         if flow == "lossy" or (
             flow == "patient" and (account.given_up or (due is not None and now >= due))
         ):
-            self._skip(account, batch)
+            self._skip(account, batch, peer.id)
             return []
         transit.pending += 1
         account.queue.append((batch, transit))
@@ -189,7 +195,7 @@ class Flow:
                 del self._blocked[key]
             elif now >= due:
                 del self._blocked[key]
-                self._give_up(account)
+                self._give_up(account, key[0])
             else:
                 later = min(later or float("inf"), due)
         return later
@@ -227,17 +233,19 @@ class Flow:
         account.skipped = account.skipped_bytes = 0
         return skipped
 
-    def _skip(self, account: _Outgoing, batch: Batch) -> None:
+    def _skip(self, account: _Outgoing, batch: Batch, peer: Id) -> None:
+        if self.given_up is not None:
+            self.given_up.append((peer, batch, SLOW_CHILD))
         messages = batch.count if batch.chunk == 0 else 0
         account.skipped += messages
         account.skipped_bytes += batch.size
         self.skipped += messages
 
-    def _give_up(self, account: _Outgoing) -> None:
+    def _give_up(self, account: _Outgoing, peer: Id) -> None:
         account.given_up = True
         while account.queue:
             batch, transit = account.queue.popleft()
-            self._skip(account, batch)
+            self._skip(account, batch, peer)
             self.let_go(transit)
 
     # --- receiving ---
@@ -315,6 +323,8 @@ class Flow:
             self._blocked.pop(key, None)
             for batch, transit in account.queue:
                 lost += batch.count if batch.chunk == 0 else 0
+                if self.given_up is not None:
+                    self.given_up.append((peer.id, batch, LOST_WAITING))
                 self.let_go(transit)
         self._incoming.pop(peer.id, None)
         return lost

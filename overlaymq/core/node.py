@@ -10,28 +10,35 @@ User code (upcalls) is contained here: what it raises is counted and never stops
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, cast, get_args
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from overlaymq.config import Flow
-from overlaymq.core import searches
+from overlaymq.core import fuse, orphans, searches
+from overlaymq.core.copies import Copies
 from overlaymq.core.dissemination.base import Effects, Strategy, Surroundings
-from overlaymq.core.dissemination.direct import Direct
 from overlaymq.core.dissemination.load import Load
-from overlaymq.core.dissemination.scribe import Scribe
+from overlaymq.core.dissemination.scamp import no_member
 from overlaymq.core.dissemination.scribe.anycast import passed_on
+from overlaymq.core.held import FORGET, Held, of_a_strategy
 from overlaymq.core.measurements import Measurements
+from overlaymq.core.orphans import Orphans
 from overlaymq.core.pastry import Pastry
-from overlaymq.core.reliability.registry import MODES, NEEDS_TREE
+from overlaymq.core.questions import Questions
+from overlaymq.core.reliability.registry import MODES
 from overlaymq.core.reliability.tree_mode import TreeMode
 from overlaymq.core.reliability.upcalls import Upcalls, contained
 from overlaymq.core.searches import Searches
+from overlaymq.core.supported import ABOUT_TOPIC, ABOUT_TOPIC_DIRECT, STRATEGIES, is_supported
 from overlaymq.core.topics import Topics, is_consistent
 from overlaymq.events import (
     Anycast,
+    AskDelivery,
     CountMembers,
+    CreateGroup,
     Deliver,
+    Delivered,
+    Depart,
     Dropped,
     Effect,
     Found,
@@ -52,46 +59,38 @@ from overlaymq.events import (
     Route,
     Send,
     SetTimer,
+    SignalGroup,
     Subscribe,
-    Timer,
     TimerFired,
     Unsubscribe,
+    Volunteer,
 )
 from overlaymq.ids import Id
 from overlaymq.messages import (
     AnycastOver,
     AnycastTaken,
     Batch,
+    BatchRefused,
     BatchSequenced,
+    DeliveryIs,
+    DeliveryQuery,
+    FuseInstall,
     Handover,
     LookupReply,
     LookupRequest,
     Ping,
     Pong,
     Register,
-    Registered,
-    RootIs,
     RootQuery,
     RootState,
-    RootUnknown,
-    Skipped,
+    SvJoin,
     TopicOpen,
     TopicOpened,
     TopicReplica,
     TreeAnycast,
-    TreeBeat,
-    TreeDrop,
-    TreeGone,
     TreeJoin,
-    TreeJoined,
     TreeJoins,
-    TreeLeave,
-    TreeNeed,
-    TreeNote,
-    TreeRefresh,
-    TreeRefused,
     TreeTold,
-    Unregister,
 )
 
 if TYPE_CHECKING:
@@ -99,48 +98,11 @@ if TYPE_CHECKING:
 
     from overlaymq.config import Config
     from overlaymq.core.reliability.modes import BestEffort
+    from overlaymq.core.reliability.upcalls import Report
     from overlaymq.messages import Descriptor, Message, Peer, Routed
 
-STRATEGIES: dict[str, type[Strategy]] = {kind.name: kind for kind in (Direct, Scribe)}
-TREES = (Scribe.name,)
-"""The strategies that have a tree, for modes that need one."""
-
-ORPHAN_WAIT = 2.0
-"""Seconds a batch of an unknown topic waits for a hand-over that it has overtaken: a guess."""
-ORPHANS = 1024
-"""Batches that wait so at once: a guess."""
-LOOKUPS = 65_536
-"""Lookups and pings waiting for an answer: a guess."""
 MAX_JOINS = 256
 """Joins that travel as one message: a guess, some 64 KiB."""
-
-_ABOUT_TOPIC = (Register, RootQuery, TreeJoin, TreeAnycast)
-_ABOUT_TOPIC_DIRECT = (
-    *(Registered, RootIs, RootUnknown, Unregister, Skipped),
-    *(TreeJoined, TreeRefused, TreeLeave, TreeRefresh, TreeBeat, TreeNote, TreeDrop),
-    *(TreeNeed, TreeGone, TreeTold, BatchSequenced),
-)
-
-
-def is_supported(descriptor: Descriptor) -> bool:
-    """Whether this version knows the topic's strategy, reliability and flow."""
-    return (
-        descriptor.strategy in STRATEGIES
-        and descriptor.reliability in MODES
-        and (descriptor.reliability not in NEEDS_TREE or descriptor.strategy in TREES)
-        and descriptor.flow in get_args(Flow)
-    )
-
-
-class _Topic:
-    """A topic this node has to do with."""
-
-    __slots__ = ("mode", "owner", "strategy")
-
-    def __init__(self, strategy: Strategy, mode: BestEffort) -> None:
-        self.strategy = strategy
-        self.mode = mode
-        self.owner: Peer | None = None
 
 
 class Node:
@@ -151,15 +113,21 @@ class Node:
         self.config = config
         self._random = random
         self.pastry = Pastry(me, config.pastry, random, self)
+        self.fuse = fuse.Fuse(me, config.fuse, config.pastry.heartbeat_every, self)
+        self.pastry.carry(self.fuse)
         self.topics = Topics(me, config.rendezvous, self.pastry)
-        self._topics: dict[Id, _Topic] = {}
+        self._topics: dict[Id, Held] = {}
+        self._lives = 0
+        """How many strategies this node has made."""
         self._upcalls: dict[Id, Upcalls] = {}
         self._opened: Effects = []
         """What topics that were just opened want done."""
         self._root_states: dict[Id, RootState] = {}
-        self._orphans: deque[tuple[Peer, Batch, float]] = deque()
+        self._copies = Copies(self.pastry, config.rendezvous.replicas, config.rendezvous.max_topics)
+        self._orphans = Orphans(config.delivery.window)
         self._upcall_errors: list[str] = []
-        self._waiting: dict[int, None] = {}
+        """The names of those that failed in this step."""
+        self._questions = Questions()
         self._load = Load(config.scribe.max_children)
         self._measurements = Measurements()
         self._searches = Searches(me, config.scribe.anycast_timeout)
@@ -175,29 +143,42 @@ class Node:
                 topic = self._topics.get(Id(input_.timer.subject))
                 return topic.mode.fired(input_.timer, now) if topic is not None else []
             return self._resolve(self._fired(input_, now), now)
-        if isinstance(input_, Received | Join | Leave):
+        if isinstance(input_, Leave):
+            # Resolved first: Pastry routes nothing for a node that has left.
+            farewells = self._resolve(self._abdicate(now), now)
+            farewells += self._resolve(self.fuse.leave(now), now)
+            return farewells + self._resolve(self.pastry.handle(input_, now), now)
+        if isinstance(input_, Received) and fuse.misnames_its_hop(input_.peer, input_.message):
+            return [Notify(Dropped("fuse: a way by somebody else"))]
+        if isinstance(input_, Received | Join):
             return self._resolve(self.pastry.handle(input_, now), now)
         if isinstance(input_, Measured):
             effects = self.pastry.handle(input_, now)
             return self._resolve(effects + self._measured(input_, now), now)
         if isinstance(input_, PeerFailed):
-            effects = self.pastry.handle(input_, now)
-            return self._resolve(effects + self._failed(input_.peer, now), now)
+            effects = self.pastry.handle(input_, now) + self._failed(input_.peer, now)
+            told = self.fuse.gone if input_.gone else self.fuse.suspect
+            return self._resolve(effects + told(input_.peer, now), now)
         return self._resolve(self._command(input_, now), now)
 
-    def set_upcalls(self, topic: Id, upcalls: Upcalls) -> None:
+    def set_upcalls(self, topic: Id, upcalls: Upcalls, report: Report | None = None) -> None:
         """Install the application's upcalls for a topic, contained."""
         kept = self._upcalls.setdefault(topic, Upcalls())
-        wrapped = contained(upcalls, self._upcall_errors)
+        wrapped = contained(upcalls, self._upcall_errors, report)
         for name in Upcalls.__struct_fields__:
             setattr(kept, name, getattr(wrapped, name))
 
     def kept(self) -> set[Id]:
         """The peers whose links should stay open."""
-        kept = set(self.pastry.kept)
+        kept = set(self.pastry.kept) | {peer.id for peer in self.fuse.kept}
         for topic in self._topics.values():
             kept.update(peer.id for peer in topic.strategy.kept)
         return kept
+
+    @property
+    def needed(self) -> bool:
+        """Whether somebody would miss something if this node left now."""
+        return any(topic.strategy.needed for topic in self._topics.values())
 
     def active_topics(self) -> tuple[Descriptor, ...]:
         """The topics this node has a part in."""
@@ -217,21 +198,27 @@ class Node:
             return self.pastry.handle(fired, now)
         if part == "topics":
             return self.topics.fired(timer)
-        if part == "orphans":
-            return self._drop_orphans(now)
+        if part == orphans.PART:
+            return self._orphans.fired(now)
         if part == searches.PART:
             return self._searches.fired(timer)
+        if part == fuse.PART:
+            return self.fuse.fired(now)
         topic = self._topics.get(Id(timer.subject))
-        if topic is None:
+        if topic is None or topic.life != timer.life:
             return []
-        effects: Effects = topic.strategy.fired(timer, now)
-        self._forget_if_idle(Id(timer.subject))
+        if part == FORGET:
+            effects: Effects = [*topic.look(now, self.config.rendezvous.refresh_every)]
+        else:
+            effects = topic.strategy.fired(timer, now)
+        self._forget_if_idle(Id(timer.subject), now)
         return effects
 
     def _command(self, command: Input, now: float) -> Effects:
         match command:
             case Publish(descriptor, batch):
-                return self._open(descriptor, now).publish(batch, now)
+                effects = self._open(descriptor, now).publish(batch, now)
+                return effects + self._used(descriptor.id, now)
             case Subscribe(descriptor, last, note, credentials):
                 strategy = self._open(descriptor, now)
                 strategy.credentials = credentials
@@ -245,51 +232,43 @@ class Node:
                 if isinstance(held.mode, TreeMode):
                     held.mode.unsubscribed()
                 else:
-                    held.mode = type(held.mode)(topic, self.config.delivery)
-                self._forget_if_idle(topic)
+                    held.mode = self._new_mode(held.strategy.descriptor)
+                held.let_go()
+                self._forget_if_idle(topic, now)
+                return effects
+            case Volunteer(descriptor, willing):
+                effects = self._open(descriptor, now).volunteer(willing, now)
+                self._forget_if_idle(descriptor.id, now)
                 return effects
             case OpenTopic(request, descriptor):
                 return self.topics.open(request, descriptor)
+            case AskDelivery(descriptor, first, last):
+                query = DeliveryQuery(descriptor.id, descriptor, first, last)
+                return [Route(descriptor.key, query)]
             case CountMembers(descriptor):
-                return self._open(descriptor, now).count_members(now)
+                effects = self._open(descriptor, now).count_members(now)
+                return effects + self._used(descriptor.id, now)
             case Anycast():
                 return self._searches.start(command)
             case Lookup(request, key):
-                return self._expecting(request, Route(key, LookupRequest(request)))
+                return self._questions.asked(request, Route(key, LookupRequest(request)))
             case PingPeer(request, peer):
-                return self._expecting(request, Send(peer, Ping(request)))
+                return self._questions.asked(request, Send(peer, Ping(request)))
+            case CreateGroup():
+                return self.fuse.create(command, now)
+            case SignalGroup():
+                return self.fuse.signal(command, now)
+            case Depart():
+                all_topics = list(self._topics.values())
+                parting = [effect for one in all_topics for effect in one.strategy.depart(now)]
+                return parting + self._abdicate(now)
         raise TypeError(f"not an input: {command!r}")
-
-    def _expecting(self, request: int, effect: Send | Route) -> Effects:
-        self._waiting[request] = None
-        if len(self._waiting) > LOOKUPS:
-            self._waiting.pop(next(iter(self._waiting)))
-        return [effect]
 
     def _batch(self, peer: Peer, batch: Batch, now: float) -> Effects:
         topic = self._topics.get(batch.topic)
         if topic is not None:
             return topic.strategy.receive(peer, batch, now)
-        # It may have overtaken, on the data stream, the hand-over that explains it.
-        size = sum(orphan.size for _, orphan, _ in self._orphans)
-        if len(self._orphans) >= ORPHANS or size > self.config.delivery.window:
-            return [Notify(Dropped("unknown topic", batch.count))]
-        self._orphans.append((peer, batch, now))
-        if len(self._orphans) > 1:
-            return []
-        return [SetTimer(Timer("orphans"), ORPHAN_WAIT)]
-
-    def _drop_orphans(self, now: float) -> Effects:
-        lost = 0
-        mistaken: dict[tuple[Peer, Id], None] = {}
-        while self._orphans and now - self._orphans[0][2] >= ORPHAN_WAIT / 2:
-            sender, batch, _ = self._orphans.popleft()
-            lost += batch.count
-            if not batch.root_sequence:
-                mistaken[sender, batch.topic] = None
-        effects: Effects = [Send(sender, RootUnknown(topic)) for sender, topic in mistaken]
-        effects += [Notify(Dropped("unknown topic", lost))] if lost else []
-        return [*effects, SetTimer(Timer("orphans"), ORPHAN_WAIT)] if self._orphans else effects
+        return self._orphans.add(peer, batch, now)
 
     def _failed(self, peer: Peer, now: float) -> Effects:
         effects: Effects = []
@@ -305,6 +284,8 @@ class Node:
     ) -> tuple[Routed, Peer | None, Effects]:
         """A routed message passes through."""
         body = routed.body
+        if isinstance(body, FuseInstall):
+            return self.fuse.forward(routed, body, next_hop, now)
         if isinstance(body, TreeJoins):
             if routed.source.id == self.me.id:
                 return routed, next_hop, []
@@ -316,16 +297,16 @@ class Node:
 
     def _offered(self, body: Message, next_hop: Peer, now: float) -> tuple[Message | None, Effects]:
         """What passes of a message, once its topic has seen it."""
-        if not isinstance(body, _ABOUT_TOPIC):
+        if not isinstance(body, ABOUT_TOPIC):
             return body, []
         new = body.topic not in self._topics
-        if new and not isinstance(body, TreeJoin):
+        if new and not isinstance(body, TreeJoin | SvJoin):
             return body, []
         if new and self._refusal(body.descriptor, body.topic) is not None:
             return body, []
         passes, effects = self._open(body.descriptor, now).forward(body, next_hop, now)
         if new:
-            self._forget_if_idle(body.topic)
+            self._forget_if_idle(body.topic, now)
         return passes, effects
 
     def _joins_passed(self, body: TreeJoins, next_hop: Peer, now: float) -> Effects:
@@ -341,32 +322,40 @@ class Node:
         body = routed.body
         if isinstance(body, LookupRequest):
             return [Send(routed.source, LookupReply(body.request, routed.key, routed.hops))]
+        if isinstance(body, FuseInstall):
+            return self.fuse.deliver(body, now)
         if isinstance(body, TopicOpen):
             return self.topics.asked(body, routed.source)
         if isinstance(body, TreeJoins):
             return self._joins_passed(body, self.me, now)
-        if isinstance(body, _ABOUT_TOPIC):
+        if isinstance(body, ABOUT_TOPIC):
             return self._about(body.descriptor, body.topic, now, body, routed.source)
-        if isinstance(body, BatchSequenced | TreeTold):
+        if isinstance(body, BatchSequenced | BatchRefused | TreeTold):
             return self.receive(routed.source, body, now)
         return [Notify(Dropped(f"routed {type(body).__name__}"))]
 
     def receive(self, peer: Peer, message: Message, now: float) -> Effects:
         """A message came straight from a peer."""
-        if isinstance(message, _ABOUT_TOPIC_DIRECT):
+        if isinstance(message, ABOUT_TOPIC_DIRECT):
             topic = self._topics.get(message.topic)
-            return topic.strategy.receive(peer, message, now) if topic is not None else []
+            if topic is None:
+                return no_member(peer, message)
+            return topic.strategy.receive(peer, message, now)
+        if isinstance(message, fuse.MESSAGES):
+            return self.fuse.receive(peer, message, now)
         match message:
             case Batch():
                 return self._batch(peer, message, now)
             case RootState():
                 return self._replica(peer, message, now)
+            case DeliveryIs(about, first, last, members, had, final):
+                return [Notify(Delivered(about, first, last, members, had, final))]
             case Ping(request):
                 return [Send(peer, Pong(request))]
             case Pong(request):
-                return self._answer(request, Ponged(request))
+                return self._questions.answered(request, Ponged(request))
             case LookupReply(request, _, hops):
-                return self._answer(request, Found(request, peer, hops))
+                return self._questions.answered(request, Found(request, peer, hops))
             case TopicOpened():
                 return self.topics.answered(message)
             case TopicReplica():
@@ -397,7 +386,7 @@ class Node:
         if refusal is not None:
             return [Notify(Dropped(refusal))]
         effects = self._open(message.descriptor, now).receive(peer, message, now)
-        self._forget_if_idle(message.topic)
+        self._forget_if_idle(message.topic, now)
         return effects
 
     def new_leafs(self, now: float) -> Effects:
@@ -405,19 +394,38 @@ class Node:
         effects = self.topics.leafs_changed()
         for topic in list(self._topics.values()):
             effects += self._check_owner(topic, now)
-        return effects
+        return effects + self._copies.leafs_changed(self._reigned())
 
     def peer_died(self, peer: Peer, now: float) -> Effects:
         """A peer was verified dead."""
-        return self._failed(peer, now)
+        return self._failed(peer, now) + self.fuse.gone(peer, now)
+
+    # --- the layer above FUSE ---
+
+    def group_asked(
+        self, topic: Id, group: Id, creator: Peer, members: tuple[Peer, ...], now: float
+    ) -> tuple[bool, Effects]:
+        """Whether this node takes part in a failure group of a topic."""
+        strategy = self.strategy(topic)
+        if strategy is None:
+            return False, []
+        return strategy.group_asked(group, creator, members, now)
+
+    def group_created(self, topic: Id, group: Id, now: float) -> Effects:
+        """A failure group that a topic asked for exists."""
+        strategy = self.strategy(topic)
+        return [] if strategy is None else strategy.group_created(group, now)
+
+    def group_failed(self, topic: Id, group: Id, now: float) -> Effects:
+        """A failure group of a topic has failed."""
+        strategy = self.strategy(topic)
+        if strategy is None:
+            return []
+        effects = strategy.group_failed(group, now)
+        self._forget_if_idle(topic, now)
+        return effects
 
     # --- parts ---
-
-    def _answer(self, request: int, event: Found | Ponged) -> Effects:
-        if request not in self._waiting:
-            return []
-        del self._waiting[request]
-        return [Notify(event)]
 
     def _about(
         self, descriptor: Descriptor, topic: Id, now: float, message: Message, source: Peer
@@ -428,7 +436,7 @@ class Node:
         new = topic not in self._topics
         effects = self._open(descriptor, now).deliver(message, source, now)
         if new:
-            self._forget_if_idle(topic)  # a question leaves nothing behind
+            self._forget_if_idle(topic, now)  # a question leaves nothing behind
         return effects
 
     def _refusal(self, descriptor: Descriptor, topic: Id) -> str | None:
@@ -446,19 +454,21 @@ class Node:
         if refusal is not None:
             return [Notify(Dropped(refusal))]
         strategy = self._open(descriptor, now)
+        self._topics[descriptor.id].inherits(peer, now + self.config.rendezvous.expire_after)
         effects = strategy.receive(peer, message, now)
-        mine = [pair for pair in self._orphans if pair[1].topic == descriptor.id]
-        self._orphans = deque(pair for pair in self._orphans if pair[1].topic != descriptor.id)
-        for sender, batch, _ in mine:
+        for sender, batch in self._orphans.claim(descriptor.id):
             effects += strategy.receive(sender, batch, now)
-        return effects
+        return effects + self._used(descriptor.id, now)
 
     def _replica(self, peer: Peer, state: RootState, now: float) -> Effects:
         """What a root knows, for the case that this node must be the next one."""
         refusal = self._refusal(state.descriptor, state.descriptor.id)
         if refusal is not None:
             return [Notify(Dropped(refusal))]
-        self._keep_state(state)
+        known = self._root_states.get(state.descriptor.id)
+        if known is None or state.status.last >= known.status.last:
+            self._keep_state(state)
+            self._copies.taken(state)
         topic = self._topics.get(state.descriptor.id)
         return [] if topic is None else topic.strategy.receive(peer, state, now)
 
@@ -468,10 +478,19 @@ class Node:
         if len(self._root_states) > self.config.rendezvous.max_topics:
             self._root_states.pop(next(iter(self._root_states)))
 
+    def _reigned(self) -> set[Id]:
+        """Ordered topics whose root this node is, and gossip topics whose rendezvous."""
+        held = self._topics.items()
+        gossip = {id_ for id_, one in held if one.strategy.mesh and one.owner == self.me}
+        ordered = {
+            id_ for id_, one in held if isinstance(one.mode, TreeMode) and one.mode.sequencing
+        }
+        return gossip | ordered
+
     def _open(self, descriptor: Descriptor, now: float) -> Strategy:
         topic = self._topics.get(descriptor.id)
         if topic is None:
-            mode = MODES[descriptor.reliability](descriptor.id, self.config.delivery)
+            mode = self._new_mode(descriptor)
             around = Surroundings(
                 self.me,
                 self._random,
@@ -481,25 +500,47 @@ class Node:
                 self._upcalls.setdefault(descriptor.id, Upcalls()),
                 load=self._load,
                 mode=mode if isinstance(mode, TreeMode) else None,
+                sv=self.config.sv,
+                scamp=self.config.scamp,
+                willing=self.config.for_topic(descriptor.name).volunteer,
             )
             strategy = STRATEGIES[descriptor.strategy](descriptor, around)
-            topic = self._topics[descriptor.id] = _Topic(strategy, mode)
+            self._lives += 1
+            topic = self._topics[descriptor.id] = Held(strategy, mode, self._lives)
             state = self._root_states.get(descriptor.id)
             if state is not None:
                 self._opened += strategy.receive(self.me, state, now)
             self._opened += self._check_owner(topic, now)
         return topic.strategy
 
-    def _check_owner(self, topic: _Topic, now: float) -> Effects:
-        owner = self.pastry.owner(topic.strategy.descriptor.key) if self.pastry.active else None
-        if owner is None or owner == topic.owner:
+    def _new_mode(self, descriptor: Descriptor) -> BestEffort:
+        mode = MODES[descriptor.reliability](descriptor.id, self.config.delivery)
+        mode.mesh = STRATEGIES[descriptor.strategy].mesh
+        return mode
+
+    def _check_owner(self, topic: Held, now: float) -> Effects:
+        if not self.pastry.active:
             return []
-        topic.owner = owner
+        owner = self.pastry.owner(topic.strategy.descriptor.key)
+        if not topic.passes_to(owner, self.pastry.kept):
+            return []
         return topic.strategy.root_changed(owner, now)
 
-    def _forget_if_idle(self, topic: Id) -> None:
+    def _used(self, topic: Id, now: float) -> Effects:
+        return [*self._topics[topic].use(now, self.config.rendezvous.refresh_every)]
+
+    def _abdicate(self, now: float) -> Effects:
+        """This node leaves: whoever will own its topics' keys then is their root from now on."""
+        effects: Effects = []
+        for topic in list(self._topics.values()):
+            near = self.pastry.closest(topic.strategy.descriptor.key, 2)
+            if topic.abdicates(self.me, near):
+                effects += topic.strategy.root_changed(topic.heir, now)
+        return effects
+
+    def _forget_if_idle(self, topic: Id, now: float) -> None:
         held = self._topics[topic]
-        if held.strategy.idle:
+        if held.may_go(now):
             if isinstance(held.mode, TreeMode):
                 state = held.mode.state(held.strategy.descriptor)
                 if state is not None and state.status.last.epoch.root == self.me.id:
@@ -533,16 +574,21 @@ class Node:
                 routed = self.pastry.route(effect.key, effect.message, now, effect.randomize)
                 queue.extendleft(reversed(routed))
             elif isinstance(effect, Replicate):
-                holders = self.pastry.closest(effect.key, self.config.rendezvous.replicas)
-                done += [Send(one, effect.message) for one in holders if one.id != self.me.id]
+                done += self._copies.give(effect.state)
+            elif isinstance(effect, CreateGroup | SignalGroup):
+                queue.extendleft(reversed(self._command(effect, now)))
             elif isinstance(effect, Measure):
                 done.append(self._measurements.wanted(effect))
             elif isinstance(effect, Deliver) and effect.batch.topic in self._topics:
                 done += self._topics[effect.batch.topic].mode.deliver(effect.batch, now)
+            elif isinstance(effect, SetTimer) and of_a_strategy(effect.timer):
+                held = self._topics.get(Id(effect.timer.subject))
+                if held is not None:  # otherwise the topic was forgotten in this very step
+                    done.append(held.signed(effect))
             else:
                 done.append(effect)
         while self._upcall_errors:
-            done.append(Notify(Dropped(f"upcall raised: {self._upcall_errors.pop()}")))
+            done.append(Notify(Dropped(f"upcall failed: {self._upcall_errors.pop()}")))
         return done
 
     def _route_joins(self, routes: list[Route], now: float) -> Effects:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from overlaymq.config import AdminConfig
+    from overlaymq.core.dissemination.base import Strategy
     from overlaymq.messages import Peer
     from overlaymq.runtime.node import Node
 
@@ -49,6 +50,7 @@ def status(node: Node) -> dict[str, Any]:
                 "reliability": topic.reliability,
                 "flow": topic.flow,
                 "subscriptions": len(driver.subscriptions.get(topic.id, ())),
+                "tree": _tree(driver.node.strategy(topic.id)),
             }
             for topic in driver.node.active_topics()
         ],
@@ -56,6 +58,29 @@ def status(node: Node) -> dict[str, Any]:
         "recorder": driver.recorder.facts() if driver.recorder is not None else None,
         "statistics": msgspec.to_builtins(node.statistics()),
     }
+
+
+def _tree(strategy: Strategy | None) -> dict[str, Any] | None:
+    """This node's role in a topic, and who is above and below it, of content and of joins; or its views."""
+    standing = None if strategy is None else strategy.standing
+    if standing is None:
+        return None
+    told: dict[str, Any] = {"role": standing.role}
+    if strategy is not None and strategy.mesh:
+        told["views"] = {
+            "partial": [_peer(peer) for peer in standing.view],
+            "in": [_peer(peer) for peer in standing.in_view],
+        }
+        return told
+    told["content"] = _around(standing.parent, standing.children)
+    if standing.rpf_children is not None:
+        told["joins"] = _around(standing.rpf_parent, standing.rpf_children)
+    return told
+
+
+def _around(above: Peer | None, below: tuple[Peer, ...]) -> dict[str, Any]:
+    parent = None if above is None else _peer(above)
+    return {"parent": parent, "children": [_peer(child) for child in below]}
 
 
 def _readable(value: Any) -> Any:

@@ -24,12 +24,14 @@ from typing import TYPE_CHECKING
 import trio
 
 from overlaymq import ids
-from overlaymq.core.flow import REFRESH_SHARE, Flow, Transit
-from overlaymq.core.node import is_supported
+from overlaymq.core.flow import LOST_WAITING, REFRESH_SHARE, Flow, Transit
+from overlaymq.core.supported import is_supported
 from overlaymq.errors import Closed, ForkedProcess, NotSupported, TopicUnavailable
 from overlaymq.events import (
     AnycastAnswered,
     Deliver,
+    Delivered,
+    Depart,
     Dropped,
     EpochChanged,
     Found,
@@ -60,8 +62,11 @@ from overlaymq.events import (
     Unsubscribe,
 )
 from overlaymq.messages import Batch, Credit, Skipped
+from overlaymq.runtime.mishaps import Mishaps
 from overlaymq.runtime.publishing import OwnTransit
+from overlaymq.runtime.questions import Question
 from overlaymq.runtime.recorder import FLUSH_EVERY
+from overlaymq.trace.tracer import NOBODY
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -75,6 +80,7 @@ if TYPE_CHECKING:
     from overlaymq.runtime.publishing import Publisher
     from overlaymq.runtime.recorder import Recorder
     from overlaymq.runtime.subscription import Subscription
+    from overlaymq.runtime.tracing import Tracing
     from overlaymq.transport.base import Transport
 
 log = logging.getLogger("overlaymq.runtime")
@@ -87,35 +93,19 @@ DRAIN_LOOK = 0.02
 _SUBSCRIPTION_EVENTS = (Ready, Missed, EpochChanged, Lagged, ParentLost, Repaired)
 
 
-class Question:
-    """A request that the core will answer with an event."""
-
-    __slots__ = ("_answered", "answer", "answered_at")
-
-    def __init__(self) -> None:
-        self._answered = trio.Event()
-        self.answered_at = 0.0
-        self.answer: Event | None = None
-
-    def settle(self, answer: Event | None) -> None:
-        self.answer = answer
-        self.answered_at = time.monotonic()
-        self._answered.set()
-
-    async def wait(self) -> Event:
-        await self._answered.wait()
-        if self.answer is None:
-            raise Closed("the node was closed while waiting for an answer")
-        return self.answer
-
-
 class Driver:
     """Owns a core node and its transport. Implements the transport's Inbox."""
 
     def __init__(
-        self, node: Node, transport: Transport, config: Config, recorder: Recorder | None = None
+        self,
+        node: Node,
+        transport: Transport,
+        config: Config,
+        recorder: Recorder | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self.recorder = recorder
+        self.tracing = tracing
         self._take_core(node)
         self.me = node.me
         self.config = config
@@ -123,6 +113,7 @@ class Driver:
         self.flow = Flow(config.delivery.window, config.delivery.patience)
         self.batches_sent = self.batches_received = self.control_received = self.delivered = 0
         self.drops: Counter[str] = Counter()
+        self._mishaps = Mishaps(self.me.id)
         self.subscriptions: dict[Id, list[Subscription]] = {}
         self.publishers: dict[Id, Publisher] = {}
         self.descriptors: dict[Id, Descriptor] = {}
@@ -155,21 +146,28 @@ class Driver:
             trio.lowlevel.spawn_system_task(
                 self._in_background, work, name=f"overlaymq {work.__name__}"
             )
-        self._after(KEEP_EVERY, self._tell_kept)
+        self.after(KEEP_EVERY, self._tell_kept)
         if self.recorder is not None:
-            self._after(FLUSH_EVERY, self._flush_record)
+            self.after(FLUSH_EVERY, self._flush_record)
+        if self.tracing is not None:
+            self.tracing.start(self)
 
-    async def drain(self, seconds: float) -> None:
-        """Wait, but not longer than this, until nothing accepted waits here for credit or for a root."""
+    async def drain(self, seconds: float) -> bool:
+        """Before leaving: wait until nothing accepted waits here for credit or for a root, and nobody
+        needs this node to pass anything on. False if that takes longer than this."""
         for publisher in self.publishers.values():
             publisher.flush()
+        if not self.ended:
+            self.handle(Depart())
         with trio.move_on_after(seconds):
             while self._waits():  # noqa: ASYNC110 (credits come without an event)
                 await trio.sleep(DRAIN_LOOK)
+            return True
+        return False
 
     def _waits(self) -> bool:
         unsent = any(publisher.pending for publisher in self.publishers.values())
-        return not self.ended and (unsent or self.flow.queued() > 0)
+        return not self.ended and (unsent or self.flow.queued() > 0 or self.node.needed)
 
     def begin_again(self, node: Node) -> None:
         """Before the join has succeeded: another core, and none of the old one's timers."""
@@ -179,6 +177,8 @@ class Driver:
 
     def _take_core(self, node: Node) -> None:
         self.node = node
+        if self.tracing is not None:
+            self.tracing.core = node
         self._step = node.handle if self.recorder is None else self.recorder.watch(node)
 
     def stop(self, reason: str = "the node is closed") -> None:
@@ -231,8 +231,12 @@ class Driver:
             while self._inputs:
                 input_, transit = self._inputs.popleft()
                 now = time.monotonic()
-                effects = self._step(input_, now)
-                self._perform(effects, transit, now)
+                if self.tracing is None:
+                    self._perform(self._step(input_, now), transit, now)
+                else:
+                    self.tracing.input(input_)
+                    self._perform(self._step(input_, now), transit, now)
+                    self.tracing.after(input_)
                 if transit is not None:
                     if transit.pending == 0:
                         self._consumed(transit)
@@ -246,7 +250,7 @@ class Driver:
         """Install the application's upcalls in the core."""
         if self.recorder is not None:
             upcalls = self.recorder.upcalls(topic, upcalls)
-        self.node.set_upcalls(topic, upcalls)
+        self.node.set_upcalls(topic, upcalls, self._mishaps.on_topic(topic))
 
     def _perform(self, effects: list[Effect], transit: Transit | None, now: float) -> None:
         for effect in effects:
@@ -254,6 +258,8 @@ class Driver:
                 case Send(peer, Batch() as batch):
                     self._send_batch(peer, batch, transit, now)
                 case Send(peer, message):
+                    if self.tracing is not None:
+                        self.tracing.sent(peer, message)
                     self.transport.send(peer, message)
                 case Deliver(batch):
                     self._deliver(batch, transit, now)
@@ -297,6 +303,8 @@ class Driver:
     def _transmit(self, peer: Peer, ready: list[Batch | Skipped]) -> None:
         for one in ready:
             if isinstance(one, Batch):
+                if self.tracing is not None:
+                    self.tracing.sent(peer, one)
                 self.transport.send_batch(peer, one)
             else:
                 self.transport.send(peer, one)
@@ -308,9 +316,11 @@ class Driver:
         transit = self._transit(batch, transit)
         own = batch.origin == self.me.id
         flow = self.descriptors[batch.topic].flow
-        for subscription in subscriptions:
-            if subscription.receive_own or not own:
-                subscription.offer(batch, transit, flow, now)
+        takers = [one for one in subscriptions if one.receive_own or not own]
+        if self.tracing is not None and takers:
+            self.tracing.delivered(batch)
+        for subscription in takers:
+            subscription.offer(batch, transit, flow, now)
         self.delivered += batch.count
         if transit.pending:
             self._watch_patience()
@@ -322,6 +332,8 @@ class Driver:
         released = self.flow.released
         while released:
             self._consumed(released.pop())
+        if self.tracing is not None and self.flow.given_up:
+            self.tracing.given_up(self.flow.given_up)
 
     def _consumed(self, transit: Transit) -> None:
         if isinstance(transit, OwnTransit):
@@ -333,7 +345,7 @@ class Driver:
         """Something is held here: tell its sender before it loses patience."""
         if not self._excusing:
             self._excusing = True
-            self._after(self.config.delivery.patience / REFRESH_SHARE, self._excuse)
+            self.after(self.config.delivery.patience / REFRESH_SHARE, self._excuse)
 
     def _excuse(self) -> None:
         self._excusing = False
@@ -399,6 +411,8 @@ class Driver:
 
     def opened(self, peer: Peer) -> None:
         """A fresh link."""
+        if self.tracing is not None:
+            self.tracing.link_up(peer)
         self._transmit(peer, self.flow.reset(peer, time.monotonic()))
         self.settle()
 
@@ -415,7 +429,7 @@ class Driver:
     def _received_batch(self, peer: Peer, batch: Batch) -> None:
         transit = self.flow.received(peer, batch)
         if transit is None:
-            self.dropped("credit exceeded", batch.count)
+            self.dropped("credit exceeded", batch.count, batch, peer)
             return
         self.batches_received += 1
         self.handle(Received(peer, batch), transit)
@@ -431,39 +445,48 @@ class Driver:
     def failed(self, peer: Peer, reason: str, gone: bool = False) -> None:
         """A link broke: what was on it and not confirmed may be lost, and is counted."""
         if unconfirmed := self.flow.unconfirmed(peer):
-            self.dropped("link lost, unconfirmed", unconfirmed)
-        self._lost_link(peer)
+            self.dropped("link lost, unconfirmed", unconfirmed, None, peer)
+        self._lost_link(peer, reason)
         if not self.ended:
             self.handle(PeerFailed(peer, reason, gone))
 
     def closed(self, peer: Peer) -> None:
         """A link ended in peace."""
-        self._lost_link(peer)
+        self._lost_link(peer, "closed")
 
-    def _lost_link(self, peer: Peer) -> None:
+    def _lost_link(self, peer: Peer, reason: str) -> None:
+        if self.tracing is not None:
+            self.tracing.link_down(peer, reason)
         lost = self.flow.drop(peer)
         if lost:
-            self.dropped("link lost, waiting", lost)
+            self.drops[LOST_WAITING] += lost
         for publisher in self.publishers.values():
             publisher.links.pop(peer.id, None)
         self.settle()
 
-    def measured(self, peer: Peer, seconds: float) -> None:
-        """A round trip."""
-        self.handle(Measured(peer, seconds))
+    def measured(self, peer: Peer, seconds: float, offset: int | None = None) -> None:
+        """A round trip, and how far the peer's clock is ahead."""
+        if self.tracing is None or not self.tracing.measured(peer, seconds, offset):
+            self.handle(Measured(peer, seconds))
 
     def drained(self) -> None:
         """Links are idle again: send what has gathered."""
         for publisher in self.publishers.values():
             publisher.flush_if_idle()
 
-    def dropped(self, reason: str, count: int) -> None:
+    def dropped(
+        self, reason: str, count: int, batch: Batch | None = None, peer: Peer | None = None
+    ) -> None:
         """Something was discarded."""
         self.drops[reason] += count
+        if self.tracing is not None:
+            self.tracing.dropped(reason, count, batch, NOBODY if peer is None else peer.id)
 
     # --- events ---
 
     def _notify(self, event: Event) -> None:
+        if self.tracing is not None:
+            self.tracing.event(event)
         if isinstance(event, Sent):
             publisher = self.publishers.get(event.topic)
             if publisher is not None:
@@ -472,8 +495,12 @@ class Driver:
             publisher = self.publishers.get(event.topic)
             if publisher is not None:
                 publisher.sequenced(event)
+        elif isinstance(event, Delivered):
+            publisher = self.publishers.get(event.topic)
+            if publisher is not None:
+                publisher.delivered(event)
         elif isinstance(event, Dropped):
-            self.dropped(event.reason, event.messages)
+            self.drops[event.reason] += event.messages
         elif isinstance(event, _SUBSCRIPTION_EVENTS):
             if isinstance(event, Ready):
                 self._ready.add(event.topic)
@@ -530,6 +557,8 @@ class Driver:
         self.check_open()
         others = self.subscriptions.setdefault(descriptor.id, [])
         others.append(subscription)
+        if self.tracing is not None:
+            self.tracing.begins(descriptor.id, others)
         if len(others) == 1:
             self._ready.discard(descriptor.id)
             self.handle(Subscribe(descriptor, subscription.since, b"", subscription.credentials))
@@ -555,7 +584,8 @@ class Driver:
         if self._timers[0][1] == self._timer_count:
             self._timer_wake.set()
 
-    def _after(self, delay: float, action: Callable[[], None]) -> None:
+    def after(self, delay: float, action: Callable[[], None]) -> None:
+        """Do something later."""
         self._set_timer(time.monotonic() + delay, action)
 
     async def _in_background(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -591,8 +621,8 @@ class Driver:
     def _flush_record(self) -> None:
         assert self.recorder is not None
         self.recorder.flush()
-        self._after(FLUSH_EVERY, self._flush_record)
+        self.after(FLUSH_EVERY, self._flush_record)
 
     def _tell_kept(self) -> None:
         self.transport.keep(self.node.kept())
-        self._after(KEEP_EVERY, self._tell_kept)
+        self.after(KEEP_EVERY, self._tell_kept)

@@ -36,13 +36,14 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
 
 class Arrived:
-    """A batch in a subscription's buffer: its items ``start`` to ``stop`` are still to be taken."""
+    """A batch in a subscription's buffer: its items ``start`` to ``stop`` are still to be taken. What became
+    of those before ``told`` is in the trace."""
 
-    __slots__ = ("batch", "messages", "start", "stop")
+    __slots__ = ("batch", "messages", "start", "stop", "told")
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
-        self.start = batch.skip
+        self.start = self.told = batch.skip
         self.stop = batch.count
         self.messages: list[Message] = []
 

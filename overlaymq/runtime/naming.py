@@ -14,8 +14,8 @@ import msgspec
 
 from overlaymq import ids
 from overlaymq.config import TopicConfig, convert
-from overlaymq.core.node import TREES
 from overlaymq.core.reliability.registry import NEEDS_TREE
+from overlaymq.core.supported import STRATEGIES, TREES
 from overlaymq.errors import ConfigError, NotSupported
 from overlaymq.messages import Descriptor
 
@@ -75,10 +75,12 @@ def proposal(
         raise NotSupported(
             f"reliability={chosen.reliability!r} is not built yet; use 'ordered', 'fifo' or 'best_effort'"
         )
+    if STRATEGIES[chosen.strategy].mesh:
+        _check_mesh(topic, chosen)
     if chosen.reliability in NEEDS_TREE and chosen.strategy not in TREES:
         raise ConfigError(
             f"topic {topic!r}: reliability={chosen.reliability!r} works in a tree; use strategy='scribe' "
-            f"with it, not {chosen.strategy!r}"
+            f"or 'sv' with it, not {chosen.strategy!r}"
         )
     if explicit and owner and owner != ids.text(me.id):
         raise ConfigError(
@@ -98,3 +100,19 @@ def proposal(
         explicit=explicit,
         credentials=credentials,
     )
+
+
+def _check_mesh(topic: str, chosen: TopicConfig) -> None:
+    """What gossip cannot promise is refused, with the reason."""
+    if chosen.reliability in NEEDS_TREE:
+        raise ConfigError(
+            f"topic {topic!r}: reliability={chosen.reliability!r} needs one node that numbers all messages, "
+            f"and {chosen.strategy!r} has none: its graph has cycles and no root. Use 'fifo' with it, or "
+            "strategy='scribe'"
+        )
+    if chosen.flow == "lossless":
+        raise ConfigError(
+            f"topic {topic!r}: flow='lossless' waits for the slowest, and in the cyclic graph of "
+            f"{chosen.strategy!r} such waits can close a circle and stop the topic. Use 'patient' or 'lossy' "
+            "with it, or strategy='scribe'"
+        )

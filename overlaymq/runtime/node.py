@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 import trio
 
 from overlaymq import ids
-from overlaymq.core.node import STRATEGIES
+from overlaymq.core.supported import STRATEGIES
 from overlaymq.core.topics import settings
 from overlaymq.errors import (
     NotSupported,
@@ -25,14 +27,16 @@ from overlaymq.events import (
     Lookup,
     PingPeer,
     Ponged,
+    Volunteer,
 )
 from overlaymq.runtime.naming import proposal, split
 from overlaymq.runtime.publishing import Publisher
 from overlaymq.runtime.subscription import Subscription
+from overlaymq.runtime.tracing import TraceStatistics
 from overlaymq.runtime.typed import CODECS, Topic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import AsyncIterator, Iterable, Mapping
 
     from overlaymq.core.reliability.upcalls import Upcalls
     from overlaymq.messages import Descriptor
@@ -69,6 +73,8 @@ class NodeStatistics(msgspec.Struct, frozen=True):
     queued_bytes: int
     links: int
     topics: int
+    trace: TraceStatistics | None = None
+    """What the tracer has done, if there is one."""
 
 
 class Node:
@@ -77,6 +83,7 @@ class Node:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._by_name: dict[str, Publisher] = {}
+        self._volunteering: Counter[ids.Id] = Counter()
         self.admin_address = ""
 
     # --- who it is ---
@@ -263,6 +270,26 @@ class Node:
             credentials=credentials,
         )
 
+    @asynccontextmanager
+    async def volunteer(self, topic: str) -> AsyncIterator[None]:
+        """Forward a topic's messages without subscribing to it, as long as the block lasts.
+
+        Raises NotSupported on a topic whose strategy knows no volunteers."""
+        descriptor = await self._find(topic)
+        if not STRATEGIES[descriptor.strategy].takes_volunteers:
+            raise NotSupported(
+                f"topic {topic!r} is disseminated by {descriptor.strategy!r}, where whoever is on the way "
+                "forwards; create it with strategy='sv' to have volunteers"
+            )
+        self._driver.handle(Volunteer(descriptor))
+        self._volunteering[descriptor.id] += 1
+        try:
+            yield
+        finally:
+            self._volunteering[descriptor.id] -= 1
+            if not self._volunteering[descriptor.id] and not self._driver.ended:
+                self._driver.handle(Volunteer(descriptor, False))
+
     # --- the ring ---
 
     async def lookup(self, key: str) -> tuple[str, str, int]:
@@ -289,6 +316,12 @@ class Node:
         """The ids of the leaf set, in ring order."""
         return tuple(ids.text(peer.id) for peer in self._driver.node.pastry.leaves())
 
+    async def drain(self, seconds: float) -> bool:
+        """Prepare to leave: wait until what was published here has gone on and no other node needs this
+        one to pass messages on. False if that takes longer than this. The end of the block does so too,
+        for a short while."""
+        return await self._driver.drain(seconds)
+
     async def leave(self) -> None:
         """Leave the overlay now, before the block ends: neighbours are told, subscriptions end."""
         self._driver.stop("the node has left the overlay")
@@ -309,6 +342,7 @@ class Node:
             queued_bytes=driver.flow.queued(),
             links=len(driver.transport.links()),
             topics=len(driver.node.active_topics()),
+            trace=driver.tracing.statistics() if driver.tracing is not None else None,
         )
 
 

@@ -30,12 +30,14 @@ from overlaymq.runtime.admin import admin_service
 from overlaymq.runtime.driver import Driver
 from overlaymq.runtime.node import Node
 from overlaymq.runtime.recorder import Recorder
+from overlaymq.runtime.tracing import Tracing, open_tracer
 from overlaymq.transport.grpc import GrpcTransport
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from overlaymq.messages import Message, Peer
+    from overlaymq.trace.tracer import Tracer
     from overlaymq.transport.base import Transport
 
 log = logging.getLogger("overlaymq.node")
@@ -52,11 +54,13 @@ async def open_node(
     seeds: Sequence[str] | None = None,
     advertise: str | None = None,
     key_file: str | Path | None = None,
+    trace: str | Path | None = None,
 ) -> AsyncIterator[Node]:
     """Run a node for the length of the block. Entering waits until it has joined the overlay.
 
     ``config`` is a Config, or the path of a TOML file. Keyword arguments override it, and environment
     variables (``OVERLAYMQ_NODE_LISTEN`` ...) override the file. Without seeds the node founds an overlay.
+    ``trace`` is the directory of ``[trace]``.
     """
     if isinstance(seeds, str):
         raise ConfigError(f"seeds: expected a list of addresses, got the str {seeds!r}")
@@ -73,6 +77,10 @@ async def open_node(
         )
     else:
         settings = load(config, os.environ, **keywords)
+    if trace is not None:
+        settings = msgspec.structs.replace(
+            settings, trace=msgspec.structs.replace(settings.trace, directory=str(trace))
+        )
     identity = (
         Identity.load_or_create(Path(settings.node.key_file))
         if settings.node.key_file
@@ -90,16 +98,24 @@ async def open_node(
 
 
 @asynccontextmanager
-async def run_node(config: Config, transport: Transport) -> AsyncIterator[Node]:
-    """Run a node on a given transport (``overlaymq.testing`` gives in-memory ones)."""
+async def run_node(
+    config: Config, transport: Transport, tracer: Tracer | None = None
+) -> AsyncIterator[Node]:
+    """Run a node on a given transport (``overlaymq.testing`` gives in-memory ones), with the tracer that the
+    configuration asks for or another one."""
     entrance = _Entrance()
     me = await transport.start(entrance)
     driver: Driver | None = None
     recorder: Recorder | None = None
+    tracing: Tracing | None = None
     try:
         if config.recorder.file:
             recorder = Recorder(config.recorder, me)
-        driver = Driver(_core(me, config), transport, config, recorder)
+        tracer = tracer or open_tracer(config.trace, me)
+        core = _core(me, config)
+        if tracer is not None:
+            tracing = Tracing(tracer, core, config.trace)
+        driver = Driver(core, transport, config, recorder, tracing)
         entrance.let_in(driver)
         driver.start()
         await _join(driver, config)
@@ -119,6 +135,8 @@ async def run_node(config: Config, transport: Transport) -> AsyncIterator[Node]:
                 finally:
                     if recorder is not None:
                         await recorder.aclose()
+                    if tracing is not None:
+                        await tracing.aclose()
 
 
 def _core(me: Peer, config: Config) -> CoreNode:
@@ -160,8 +178,8 @@ class _Entrance:
     def closed(self, peer: Peer) -> None:
         self._tell("closed", peer)
 
-    def measured(self, peer: Peer, seconds: float) -> None:
-        self._tell("measured", peer, seconds)
+    def measured(self, peer: Peer, seconds: float, offset: int | None = None) -> None:
+        self._tell("measured", peer, seconds, offset)
 
     def drained(self) -> None:
         self._tell("drained")

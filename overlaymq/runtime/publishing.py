@@ -16,21 +16,23 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 import trio
 
+from overlaymq.core.dissemination.tree_content import STOPPED
 from overlaymq.core.flow import Transit
 from overlaymq.errors import Closed, NotSupported, OverlayError, PayloadTooLarge, WouldBlock
-from overlaymq.events import Publish
-from overlaymq.messages import Batch
+from overlaymq.events import AskDelivery, Publish
+from overlaymq.messages import Batch, Place
 from overlaymq.transport.codec import encode_body
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from overlaymq.config import DeliveryConfig
-    from overlaymq.events import Sent, Sequenced
+    from overlaymq.events import Delivered, Sent, Sequenced
     from overlaymq.ids import Id
-    from overlaymq.messages import Descriptor, Peer, Place
+    from overlaymq.messages import Descriptor, Peer
     from overlaymq.runtime.driver import Driver
 
 Stage = Literal["accepted", "sent", "sequenced", "committed", "delivered"]
@@ -44,7 +46,12 @@ class _Run:
     """Consecutive messages that will travel as one batch."""
 
     __slots__ = (
+        "asked_at",
+        "begin",
         "chunks",
+        "count",
+        "delivered",
+        "end",
         "error",
         "fewest",
         "first",
@@ -55,13 +62,17 @@ class _Run:
         "patience",
         "payloads",
         "place",
+        "publisher",
         "sent",
         "sequenced",
+        "settled",
         "size",
         "unplaced",
+        "waiters",
     )
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, publisher: Publisher, first: int) -> None:
+        self.publisher = publisher
         self.first = first
         self.payloads: list[bytes] = []
         self.headers: list[Mapping[str, str] | None] | None = None
@@ -76,14 +87,25 @@ class _Run:
         self.error = ""
         self.unplaced: int | None = None  # chunks without a place, on an ordered topic
         self.place: Place | None = None
+        self.begin: Place | None = None  # of the chunk that comes first in the root's order
+        self.end: Place | None = None  # of the last message, or of its last chunk
         self.sequenced: trio.Event | None = None
+        self.asked_at = float("-inf")
+        self.delivered: Delivered | None = None
+        self.settled: trio.Event | None = None
+        self.count = 0
+        self.waiters = 0
 
-    def put(self, chunk: int, place: Place | None) -> None:
+    def put(self, chunk: int, place: Place | None, count: int) -> None:
         """The root has given a chunk its place; the message's is that of the first."""
         assert self.unplaced is not None
         self.unplaced -= 1
         if chunk == 0:
             self.place = place
+        if place is not None:
+            end = Place(place.epoch, place.sequence + count - 1)
+            self.end = end if self.end is None else max(self.end, end)
+            self.begin = place if self.begin is None else min(self.begin, place)
         if self.unplaced == 0 and self.sequenced is not None:
             self.sequenced.set()
 
@@ -106,9 +128,16 @@ class _Run:
             self.sequenced.set()
 
 
+class Reach(msgspec.Struct, frozen=True):
+    """``had`` of ``members`` subscribers are known to have a message."""
+
+    had: int
+    members: int
+
+
 class Receipt:
     """What became of one message: accepted first, then sent to so many links, and on an ordered topic
-    sequenced: the root has given it a number."""
+    sequenced: the root has given it a number, and delivered: all subscribers have it."""
 
     __slots__ = ("_run", "seq")
 
@@ -120,24 +149,36 @@ class Receipt:
     def stage(self) -> Stage:
         """How far the message has come; what was dropped never comes further than accepted."""
         if self._run.unplaced == 0:
-            return "sequenced"
-        return "accepted" if self._run.links is None else "sent"
+            known = self._run.delivered
+            everywhere = known is not None and known.final and known.had == known.members
+            return "delivered" if everywhere else "sequenced"
+        return "accepted" if self._run.links is None or self._run.error else "sent"
 
     @property
     def links(self) -> int | None:
         """How many links it was handed to; None until then. 0: nobody is subscribed elsewhere."""
         return self._run.links
 
+    @property
+    def reach(self) -> Reach | None:
+        """How many subscribers have it, as far as the root has told: somebody must have waited for it."""
+        known = self._run.delivered
+        return None if known is None else Reach(known.had, known.members)
+
     async def wait(self, stage: Stage) -> int:
         """Wait until the message has come this far; the number that belongs to the stage."""
         run = self._run
-        if stage in ("committed", "delivered"):
-            raise NotSupported(f"{stage!r} receipts are not built yet; wait for 'sequenced'")
-        if stage == "sequenced" and run.unplaced is None:
-            raise NotSupported("'sequenced' receipts need reliability='ordered'; wait for 'sent'")
-        if stage not in ("accepted", "sent", "sequenced"):
-            raise ValueError(f"stage: expected 'accepted', 'sent' or 'sequenced', got {stage!r}")
+        if stage == "committed":
+            raise NotSupported("'committed' receipts are not built yet; wait for 'delivered'")
+        if stage in ("sequenced", "delivered") and run.unplaced is None:
+            raise NotSupported(f"{stage!r} receipts need reliability='ordered'; wait for 'sent'")
+        if stage not in ("accepted", "sent", "sequenced", "delivered"):
+            raise ValueError(
+                f"stage: expected 'accepted', 'sent', 'sequenced' or 'delivered', got {stage!r}"
+            )
         await trio.lowlevel.checkpoint()
+        if stage == "delivered":
+            return await self._wait_delivered()
         if stage == "sequenced":
             return await self._wait_sequenced()
         if stage == "sent" and run.links is None and not run.error:
@@ -157,6 +198,16 @@ class Receipt:
         if run.unplaced:
             raise OverlayError(f"message {self.seq} was not sequenced: {run.error}")
         return 0 if run.place is None else run.place.sequence + self.seq - run.first
+
+    async def _wait_delivered(self) -> int:
+        await self._wait_sequenced()
+        known = await self._run.publisher.wait_delivered(self._run)
+        if known.had < known.members:
+            raise OverlayError(
+                f"message {self.seq} reached {known.had} of {known.members} subscribers; the others "
+                "were told that they missed it"
+            )
+        return known.had
 
     def __repr__(self) -> str:
         return f"<Receipt {self.seq} {self.stage}>"
@@ -184,10 +235,12 @@ class Publisher:
         self.descriptor = descriptor
         self._driver = driver
         self._config = config
+        self._ask_every = driver.config.rendezvous.answer_timeout
         self._next = 0
         self._unsent: dict[tuple[int, int], OwnTransit] = {}
         self._ordered = descriptor.reliability == "ordered"
         self._unplaced: dict[tuple[int, int], _Run] = {}
+        self._undelivered: dict[tuple[Place, Place], _Run] = {}
         self._outstanding = 0
         self._room = trio.lowlevel.ParkingLot()
         self._turn = 0
@@ -198,7 +251,7 @@ class Publisher:
         self._run = self._new_run()
 
     def _new_run(self) -> _Run:
-        run = _Run(self._next)
+        run = _Run(self, self._next)
         run.unplaced = 1 if self._ordered else None
         return run
 
@@ -280,10 +333,48 @@ class Publisher:
             self.released(transit)
 
     def sequenced(self, event: Sequenced) -> None:
-        """The root has given a batch its place."""
+        """The root has given a batch its place, or the application has stopped it there."""
         run = self._unplaced.pop((event.first, event.chunk), None)
+        if run is not None and event.stopped:
+            run.fail(STOPPED)
+        elif run is not None:
+            run.put(event.chunk, event.place, run.count)
+
+    def delivered(self, event: Delivered) -> None:
+        """The root has told who has some messages."""
+        run = self._undelivered.get((event.first, event.last))
         if run is not None:
-            run.put(event.chunk, event.place)
+            run.delivered = event
+            if event.final and run.settled is not None:
+                run.settled.set()
+
+    async def wait_delivered(self, run: _Run) -> Delivered:
+        """Ask the root again and again until it has its last word: a root may crash, an answer get lost."""
+        if run.place is None or run.begin is None or run.end is None:
+            raise OverlayError("the root does not know any more where it has put the message")
+        key = (run.begin, run.end)
+        self._undelivered[key] = run
+        run.settled = run.settled or trio.Event()
+        run.waiters += 1
+        try:
+            while run.delivered is None or not run.delivered.final:
+                if self._closed:
+                    raise Closed("the node is closed")
+                self._ask_delivered(run, *key)
+                with trio.move_on_after(self._ask_every):
+                    await run.settled.wait()
+        finally:
+            run.waiters -= 1
+            if not run.waiters:
+                self._undelivered.pop(key, None)
+        return run.delivered
+
+    def _ask_delivered(self, run: _Run, first: Place, last: Place) -> None:
+        """Once for all that wait for the run."""
+        now = trio.current_time()
+        if now - run.asked_at >= self._ask_every:
+            run.asked_at = now
+            self._driver.handle(AskDelivery(self.descriptor, first, last))
 
     def transit(self, batch: Batch) -> OwnTransit | None:
         """The transit of one of this node's own batches, until it is sent."""
@@ -308,6 +399,9 @@ class Publisher:
             transit.run.settle(0, reason)
         for run in self._unplaced.values():
             run.fail(reason)
+        for run in self._undelivered.values():
+            if run.settled is not None:
+                run.settled.set()
         if self._run.payloads:
             self._run.settle(0, reason)
         self._room.unpark_all()
@@ -388,7 +482,7 @@ class Publisher:
         self._run = self._new_run()
         self._flushed_at = time.time_ns()
         body = encode_body(run.payloads, run.headers)
-        count = len(run.payloads)
+        run.count = count = len(run.payloads)
         run.payloads = []
         step = self._config.chunk
         chunks = max(1, -(-len(body) // step)) if len(body) > 2 * step else 1

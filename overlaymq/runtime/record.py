@@ -91,8 +91,9 @@ class UpcallsSet(msgspec.Struct, frozen=True, gc=False):
 class Verdict(msgspec.Struct, frozen=True, gc=False):
     """What one upcall did. ``changed`` is its argument afterwards, if it was changed in place; ``answer`` is
     what it returned, unless that was its argument (``same``) or something that no record can hold
-    (``foreign`` is its repr); ``raised`` is the repr of what it raised. ``asked`` is what it asked its tree
-    for, ``note`` what it added to a join, ``accepted`` whether it took an anycast."""
+    (``foreign`` is its repr, or that of a note that is none); ``raised`` is the repr of what it raised.
+    ``asked`` is what it asked its tree for, ``note`` what it added to a join, ``accepted`` whether it took an
+    anycast."""
 
     name: str
     same: bool = False
@@ -224,12 +225,12 @@ def fingerprint(effects: list[Effect], payloads: bool) -> bytes:
 
 def _vocabulary() -> dict[tuple[str, str], type]:
     """Every class that a record may name."""
+    packages = (f"{core.__name__}.", f"{messages.__name__}.")
     modules = [config, events, messages, sys.modules[__name__]]
     modules += [
         module
         for name, module in sorted(sys.modules.items())
-        if name.startswith(core.__name__ + ".")
-        and "conformance" not in name  # the core does not use it
+        if name.startswith(packages) and "conformance" not in name  # the core does not use it
     ]
     own = {
         (module.__name__, name): value

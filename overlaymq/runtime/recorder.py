@@ -248,7 +248,9 @@ class Recorder:
                 if type(subject) is Batch and subject != before:
                     changed = msgspec.structs.replace(subject)
                     verdict = msgspec.structs.replace(verdict, changed=changed)
-                if type(subject) is Joining and subject.note:
+                if type(subject) is Joining and type(subject.note) is not bytes:
+                    verdict = msgspec.structs.replace(verdict, foreign=repr(subject.note))
+                elif type(subject) is Joining and subject.note:
                     verdict = msgspec.structs.replace(verdict, note=subject.note)
                 if tree.effects[asked:]:
                     asks = tuple(tree.effects[asked:])
@@ -282,9 +284,9 @@ class Recorder:
 
 
 def _verdict(name: str, subject: Any, answer: Any) -> Verdict:
-    if name == "on_anycast":
+    if name == "on_anycast" and (answer is None or isinstance(answer, bool)):
         return Verdict(name, accepted=answer is True)
-    if name != "on_forward":  # nobody looks at the others' answers
+    if name not in ("on_forward", "on_anycast"):  # nobody looks at the others' answers
         return Verdict(name)
     if answer is subject:
         return Verdict(name, same=True)

@@ -23,6 +23,7 @@ from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 from overlaymq.errors import BufferFull, Closed, ConfigError
 from overlaymq.events import Lagged, Missed, Ready, Repaired
 from overlaymq.runtime.message import Arrived
+from overlaymq.trace.schema import CLOSED
 from overlaymq.transport.codec import Malformed
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from overlaymq.runtime.message import Message
 
 CHECKPOINT_MASK = 63  # every 64 messages; design.md section 3
+FULL = "the buffer is full"
 POLICIES = ("block", "drop_oldest", "drop_newest", "latest", "fail")
 
 
@@ -214,6 +216,7 @@ class Subscription:
         elif self._when_full == "fail" and (self._overflowed or self._overflows(arrived)):
             self._overflowed = True
             self._dropped += len(arrived)
+            self._undelivered(arrived, FULL)
         else:
             self._accept(arrived)
             self._trim()
@@ -241,6 +244,7 @@ class Subscription:
         """Drop what waits for room: a patient topic goes on without this subscription."""
         while self._backlog:
             arrived, transit = self._backlog.popleft()
+            self._undelivered(arrived, FULL)
             self._lag(len(arrived))
             self._driver.flow.let_go(transit)
 
@@ -255,6 +259,7 @@ class Subscription:
             self._blocked_since = now
         impatient = now >= self._blocked_since + self._config.patience
         if flow == "lossy" or (flow == "patient" and impatient):
+            self._undelivered(arrived, FULL)
             self._lag(len(arrived))
             return
         transit.pending += 1
@@ -291,17 +296,22 @@ class Subscription:
             newest = self._buffer[-1]
             count = self._to_drop(newest)
             newest.stop -= count
+            self._undelivered(newest, FULL, newest.stop, count)
             self._dropped_queued(newest, count)
         else:
             while self._excess() > 0 or self._queued_bytes > self._byte_limit:
                 if self._current:
                     count = self._to_drop(self._current)
+                    self._undelivered(self._current, FULL, self._current.start, count)
                     self._current.start += count
+                    self._current.told = self._current.start
                     self._lag(count)
                 else:
                     oldest = self._buffer[0]
                     count = self._to_drop(oldest)
+                    self._undelivered(oldest, FULL, oldest.start, count)
                     oldest.start += count
+                    oldest.told = oldest.start
                     self._dropped_queued(oldest, count)
 
     def _to_drop(self, arrived: Arrived) -> int:
@@ -323,9 +333,14 @@ class Subscription:
 
     def _drop_all_but_last(self) -> None:
         kept = self._buffer.pop()
+        if self._driver.tracing is not None:
+            self._undelivered(kept, FULL, kept.start, len(kept) - 1)
+            for one in [*self._buffer, self._current]:
+                if one is not None:
+                    self._undelivered(one, FULL)
         dropped = self._queued - 1 + (len(self._current) if self._current else 0)
         self._current = None
-        kept.start = kept.stop - 1
+        kept.start = kept.told = kept.stop - 1
         self._buffer.clear()
         self._buffer.append(kept)
         self._queued = 1
@@ -335,6 +350,8 @@ class Subscription:
 
     def _advance(self) -> Arrived | None:
         """Make the next batch current; None if there is none."""
+        if self._current is not None and self._driver.tracing is not None:
+            self._driver.tracing.consumed(self._current)
         self._current = None
         self._unblock()
         while self._buffer:
@@ -345,6 +362,7 @@ class Subscription:
             try:
                 current.open(self.topic)
             except Malformed:
+                self._undelivered(current, "malformed")
                 self._malformed += expected
                 self._dropped += expected
                 self._unblock()
@@ -372,6 +390,16 @@ class Subscription:
         if moved:
             self._driver.settle()
 
+    def _undelivered(
+        self, arrived: Arrived, reason: str, start: int | None = None, count: int | None = None
+    ) -> None:
+        """Tell the trace that messages of a batch are given up: those that were not taken, or some."""
+        tracing = self._driver.tracing
+        if tracing is not None:
+            tracing.consumed(arrived)
+            start = arrived.start if start is None else start
+            tracing.undelivered(arrived, start, len(arrived) if count is None else count, reason)
+
     def _lag(self, count: int) -> None:
         self._dropped += count
         if self.descriptor is not None:
@@ -395,6 +423,10 @@ class Subscription:
     def _end(self) -> None:
         self._closed = True
         self._dropped += self._held()
+        if self._driver.tracing is not None:
+            for one in [self._current, *self._buffer, *(one for one, _ in self._backlog)]:
+                if one is not None:
+                    self._undelivered(one, CLOSED)
         for _, transit in self._backlog:
             self._driver.flow.let_go(transit)
         self._backlog.clear()

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from overlaymq.sim.watched import WatchedNode
 
 NANOSECONDS = 1_000_000_000
+RING = "pastry"
+"""In place of a strategy: what no topic has carried."""
 
 
 class EventLog:
@@ -56,7 +58,8 @@ class EventLog:
 
     def lookup(self, now: float, node: WatchedNode, request: int, key: Id) -> None:
         """A lookup begins."""
-        self._write(now, schema.PUBLISH, node, topic=text(key), msg_id=str(request))
+        me = node.pastry.me
+        self._write(now, schema.PUBLISH, node, **_lookup(key, me.id, request))
 
     def delivered(self, now: float, node: WatchedNode, request: int, routed: Routed) -> None:
         """A lookup ends."""
@@ -64,27 +67,23 @@ class EventLog:
             now,
             schema.DELIVER,
             node,
-            topic=text(routed.key),
-            msg_origin=text(routed.source.id),
-            msg_id=str(request),
             hop=routed.hops,
+            **_lookup(routed.key, routed.source.id, request),
         )
 
     def sent(self, now: float, node: WatchedNode, peer: Peer, message: Message, fate: str) -> None:
         """A message is sent, and its fate known."""
         if type(message) is Routed:
-            request = getattr(message.body, "request", None)
+            request = getattr(message.body, "request", -1)
             self._write(
                 now,
                 schema.ROUTE_HOP,
                 node,
-                topic=text(message.key),
-                msg_origin=text(message.source.id),
-                msg_id="" if request is None else str(request),
                 peer_id=text(peer.id),
                 hop=message.hops,
                 reason=fate,
                 extra=schema.packed(kind=type(message.body).__name__),
+                **_lookup(message.key, message.source.id, request),
             )
             return
         kind = schema.packed(kind=type(message).__name__)
@@ -100,8 +99,7 @@ class EventLog:
         elif type(event) is PeerDead:
             self._write(now, schema.LINK_DOWN, node, peer_id=text(event.peer.id))
         elif type(event) is Dropped:
-            messages = schema.packed(messages=event.messages)
-            self._write(now, schema.DROP, node, reason=event.reason, extra=messages)
+            self._write(now, schema.DROP, node, reason=event.reason, msg_count=event.messages)
 
     def finding(self, now: float, finding: Finding) -> None:
         """An invariant did not hold."""
@@ -114,7 +112,7 @@ class EventLog:
         at = round(now * NANOSECONDS)
         if node is not None:
             me = node.pastry.me
-            fields |= {"node_id": text(me.id), "boot_id": str(me.incarnation)}
+            fields |= {"node_id": text(me.id), "boot_id": me.incarnation}
         row = schema.Row(
             run_id=self.run_id,
             schema_version=schema.SCHEMA_VERSION,
@@ -128,6 +126,12 @@ class EventLog:
         self._hash.update(line)
         if self._file is not None:
             self._file.write(line)
+
+
+def _lookup(key: Id, origin: Id, request: int) -> dict[str, Any]:
+    """A lookup is a message to a key: one that the ring carries by itself."""
+    asked = {"strategy": RING, "topic_id": text(key), "msg_origin": text(origin)}
+    return asked if request < 0 else {**asked, "msg_seq": request, "msg_count": 1}
 
 
 def _name(node: WatchedNode) -> str:

@@ -241,15 +241,16 @@ class Replay:
 
 def _answered(verdict: Verdict, subject: Any, tree: Tree) -> Any:
     tree.effects.extend(verdict.asked)
+    foreign: Any = None if verdict.foreign is None else Foreign(verdict.foreign)
     if isinstance(subject, Joining):
-        subject.note = verdict.note
+        subject.note = verdict.note if foreign is None else foreign
     if verdict.changed is not None:
         for field in verdict.changed.__struct_fields__:
             setattr(subject, field, getattr(verdict.changed, field))
     if verdict.raised is not None:
         raise Raised(verdict.raised)
-    if verdict.foreign is not None:
-        return Foreign(verdict.foreign)
+    if foreign is not None:
+        return foreign
     if verdict.accepted:
         return True
     return subject if verdict.same else verdict.answer

@@ -75,6 +75,7 @@ def report(results: list[Result]) -> str:
 def _opening(results: list[Result]) -> Iterator[str]:
     ids = {target.id for target in TARGETS.values()}
     covered = {row.id for result in results for row in result.rows}
+    covered |= {target.id for target in TARGETS.values() if target.test}
     rows = [row for result in results for row in result.rows if not _only_reported(row)]
     yield "# Reproduction of the published figures"
     yield ""
@@ -135,7 +136,9 @@ def _measured(id_: str, results: list[Result]) -> Iterator[str]:
 def _open(id_: str) -> Iterator[str]:
     for target in TARGETS.values():
         if target.id == id_:
-            yield _line(id_, target.metric, figure_text(target.published), "", "", "open", "")
+            cells = (id_, target.metric, figure_text(target.published), "", "")
+            shown = ("tested", f"`{target.test}`") if target.test else ("open", "")
+            yield _line(*cells, *shown)
 
 
 def _only_reported(row: StoredRow) -> bool:

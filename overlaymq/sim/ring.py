@@ -16,9 +16,11 @@ from overlaymq.messages import LookupReply, LookupRequest, Peer
 from overlaymq.sim.engine import Simulation
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from random import Random
 
     from overlaymq.core.dissemination.base import Effects
+    from overlaymq.core.node import Node
     from overlaymq.core.pastry.overlay import PastryInput
     from overlaymq.messages import Message, Routed
     from overlaymq.sim.faults import Faults
@@ -212,6 +214,15 @@ class Ring:
             if claims != [self.owner(key, ids)]:
                 wrong.append(key)
         return wrong
+
+
+def is_one(nodes: Mapping[Id, Node]) -> bool:
+    """Whether every node knows its true neighbours: without that there are two rings, and two roots."""
+    ids = sorted(nodes)
+    return all(
+        {ids[index - 1], ids[(index + 1) % len(ids)]} <= nodes[id_].pastry.kept
+        for index, id_ in enumerate(ids)
+    )
 
 
 def midpoint(low: Id, high: Id) -> Id:

@@ -26,6 +26,7 @@ import numpy as np
 
 from overlaymq.config import Config, RendezvousConfig, ScribeConfig
 from overlaymq.core.dissemination.scribe import Scribe
+from overlaymq.core.dissemination.tree_content import ContentTree
 from overlaymq.core.node import Node
 from overlaymq.events import Publish, Subscribe
 from overlaymq.ids import BITS, Id, topic_id
@@ -117,6 +118,10 @@ class Multicast(msgspec.Struct):
 class World:
     """A network of whole nodes; see the module's text."""
 
+    settle = SETTLE
+    joins_within: float | None = None
+    """Seconds in which all join; without it, ``SPACING`` counts."""
+
     def __init__(
         self, seed: int, network: TopologyNetwork, nodes: int, config: Config = STILL
     ) -> None:
@@ -139,7 +144,7 @@ class World:
 
     def new_peer(self) -> Peer:
         """A node that does not exist yet."""
-        return Peer(Id(self._random.getrandbits(BITS)), f"node-{len(self.nodes)}")
+        return Peer(Id(self._random.getrandbits(BITS)), f"node-{len(self.simulation.hosts)}")
 
     def add(self, peer: Peer) -> Node:
         """A node that has not started."""
@@ -151,6 +156,10 @@ class World:
     def build(self, progress: Progress = no_progress) -> None:
         """Make the nodes and fill their tables."""
         arrived.build(self, self._count, progress)
+        self.watch()
+
+    def watch(self) -> None:
+        """See what is sent and delivered from now on."""
         self.simulation.on_send = self._on_send
         self.simulation.on_deliver = self._on_deliver
 
@@ -175,12 +184,13 @@ class World:
         todo = [(group.descriptor, peer) for group in groups for peer in group.members]
         self._random.shuffle(todo)
         simulation = self.simulation
+        spacing = SPACING if self.joins_within is None else self.joins_within / len(todo)
         for done, (descriptor, peer) in enumerate(todo):
             simulation.start(peer, Subscribe(descriptor))
-            simulation.run_until(simulation.now + SPACING)
+            simulation.run_until(simulation.now + spacing)
             if done % REPORT_EVERY == 0:
                 progress("joining", done, len(todo))
-        simulation.run_until(simulation.now + SETTLE)
+        simulation.run_until(simulation.now + self.settle)
 
     def multicast(self, group: Group) -> Multicast:
         """Send one message from the root, and wait until it is everywhere."""
@@ -190,7 +200,7 @@ class World:
         before = self.sent["Batch"]
         batch = Batch(group.descriptor.id, root.id, 1, 1, 1, b"")
         simulation.start(root, Publish(group.descriptor, batch))
-        simulation.run_until(simulation.now + SETTLE)
+        simulation.run_until(simulation.now + self.settle)
         others = [peer for peer in group.members if peer.id != root.id]
         delay = self.network.delay
         return Multicast(
@@ -221,8 +231,8 @@ class World:
 
     def children(self, group: Group, id_: Id) -> tuple[Peer, ...]:
         """Whom a node feeds."""
-        place = self.place(group, id_)
-        return () if place is None else place.children
+        strategy = self.nodes[id_].strategy(group.descriptor.id)
+        return strategy.children if isinstance(strategy, ContentTree) else ()
 
     def entries(self, group: Group) -> int:
         """Entries of all children tables of the group, also those that the root does not lead to."""

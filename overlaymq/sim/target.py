@@ -14,6 +14,8 @@ class Target(msgspec.Struct, frozen=True):
     low: float | None = None
     high: float | None = None
     remark: str = ""
+    test: str = ""
+    """The test that shows it, where it is no measurement."""
 
     @property
     def id(self) -> str:

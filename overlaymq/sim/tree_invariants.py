@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from overlaymq.core.node import Node
     from overlaymq.ids import Id
 
+PARTICIPANTS = ("subscriber", "volunteer", "root")
+"""Who may forward content of SV topics: the judges' own list, which the core cannot bend."""
+
 
 class TreeView:
     """A topic's tree as its live nodes see it, every node from its own side."""

@@ -50,8 +50,9 @@ class Inbox(Protocol):
     def closed(self, peer: Peer) -> None:
         """The link ended as both sides wished (idle, or the peer said goodbye)."""
 
-    def measured(self, peer: Peer, seconds: float) -> None:
-        """The round trip that ``probe`` asked for."""
+    def measured(self, peer: Peer, seconds: float, offset: int | None = None) -> None:
+        """The round trip that ``probe`` asked for; by how many nanoseconds the peer's wall clock is ahead of
+        this one's, if it has told, to half a round trip."""
 
     def drained(self) -> None:
         """A backlog that ``watch`` was called for is written."""

@@ -1,6 +1,6 @@
 """Messages to bytes and back.
 
-Control messages: one generic mapping. For each Struct of ``messages.py`` the protobuf message of
+Control messages: one generic mapping. For each Struct of ``messages`` the protobuf message of
 the same name is looked up, and the type hints are compiled once into closures, so no message has
 conversion code of its own. Id <-> 16 bytes, tuple <-> repeated, ``X | None`` <-> presence, the
 ``Message`` union <-> ``Envelope``. ``encode`` gives the bytes of a whole ControlFrame with one
@@ -32,8 +32,10 @@ from overlaymq.messages import Batch, Message
 from overlaymq.transport._pb.overlaymq.v1 import (
     admin_pb2,
     data_pb2,
+    fuse_pb2,
     link_pb2,
     pastry_pb2,
+    scamp_pb2,
     strategy_pb2,
     topics_pb2,
 )
@@ -83,6 +85,7 @@ class ControlFrame(msgspec.Struct):
     pings: Sequence[int]
     pongs: Sequence[int]
     goodbye: Goodbye | None
+    clocks: Sequence[int] = ()
 
 
 # --- The generic mapping --------------------------------------------------------------------------
@@ -95,7 +98,7 @@ def snake_case(name: str) -> str:
 
 def twin(struct: type) -> Any:
     """The protobuf class of the same name."""
-    for module in (pastry_pb2, topics_pb2, strategy_pb2, data_pb2, link_pb2):
+    for module in (pastry_pb2, topics_pb2, strategy_pb2, fuse_pb2, scamp_pb2, data_pb2, link_pb2):
         if hasattr(module, struct.__name__):
             return getattr(module, struct.__name__)
     raise TypeError(f"{struct.__name__} has no protobuf message of its name")
@@ -249,6 +252,8 @@ def _check_batch(batch: Batch) -> None:
         raise Malformed("batch chunk")
     if batch.skip >= batch.count:
         raise Malformed("batch skip")
+    if batch.behind > batch.first:
+        raise Malformed("batch behind")
     if batch.hop > MAX_HOP:
         raise Malformed("batch hop")
     numbers = (
@@ -303,9 +308,9 @@ def encode_ping(number: int) -> bytes:
     return b"\x10" + _varint(number)
 
 
-def encode_pong(number: int) -> bytes:
-    """And the one that answers."""
-    return b"\x18" + _varint(number)
+def encode_pong(number: int, clock: int) -> bytes:
+    """And the one that answers, with the wall clock."""
+    return b"\x18" + _varint(number) + b"\x28" + _varint(clock)
 
 
 def encode_goodbye(goodbye: Goodbye) -> bytes:
@@ -323,7 +328,7 @@ def decode_control_frame(raw: bytes) -> ControlFrame:
     goodbye = None
     if pb.HasField("goodbye"):
         goodbye = Goodbye(pb.goodbye.reason[:MAX_TEXT], pb.goodbye.refused)
-    return ControlFrame(envelopes, pb.pings, pb.pongs, goodbye)
+    return ControlFrame(envelopes, pb.pings, pb.pongs, goodbye, pb.clocks)
 
 
 def encode_hello(hello: Hello) -> bytes:
@@ -430,13 +435,15 @@ def encode_batch(batch: Batch) -> bytes:
     pb.count = batch.count
     pb.published_at = batch.published_at
     pb.hop = batch.hop
-    if batch.root_sequence:
+    if batch.root_sequence or batch.root:
         pb.root = _id_to_wire(batch.root)
         pb.root_epoch = batch.root_epoch
         pb.root_sequence = batch.root_sequence
     pb.chunk = batch.chunk
     pb.chunks = batch.chunks
     pb.skip = batch.skip
+    if batch.behind:
+        pb.behind = batch.behind
     rest: bytes = pb.SerializeToString()
     body = batch.body
     lead = b"\x0a" + _varint(len(body)) if body else b""
@@ -486,6 +493,7 @@ def _decode_batch(raw: bytes, position: int, end: int) -> Batch:
         chunk=pb.chunk,
         chunks=pb.chunks,
         skip=pb.skip,
+        behind=pb.behind,
     )
     _check_batch(batch)
     return batch

@@ -130,7 +130,7 @@ class Recorder:
         self._must_be_open(peer, "closed")
         self.open.pop(peer.id, None)
 
-    def measured(self, peer: Peer, seconds: float) -> None:
+    def measured(self, peer: Peer, seconds: float, offset: int | None = None) -> None:
         self._note("measured", peer, seconds)
         self._must_be_open(peer, "measured")
 

@@ -245,8 +245,8 @@ class GrpcTransport(Transport):
     def post_data(self, lane: Lane, frame: bytes) -> None:
         self._mailbox.post(self._on_data, lane, frame)
 
-    def post_measured(self, lane: Lane, seconds: float) -> None:
-        self._mailbox.post(self._inbox.measured, lane.peer, seconds)
+    def post_measured(self, lane: Lane, seconds: float, ahead: int | None) -> None:
+        self._mailbox.post(self._inbox.measured, lane.peer, seconds, ahead)
 
     def post_drained(self) -> None:
         self._mailbox.post(self._inbox.drained)

@@ -185,8 +185,8 @@ class Engine:
 
     # --- What links report --------------------------------------------------------------------
 
-    def measured(self, lane: Lane, seconds: float) -> None:
-        self.host.post_measured(lane, seconds)
+    def measured(self, lane: Lane, seconds: float, ahead: int | None) -> None:
+        self.host.post_measured(lane, seconds, ahead)
 
     def drained(self, lane: Lane) -> None:
         lane.watched = False

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,7 +24,7 @@ import grpc
 from overlaymq.transport import codec
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Sequence
 
     from overlaymq.transport.grpc_engine import Engine
     from overlaymq.transport.grpc_lane import Lane
@@ -154,7 +155,7 @@ class Link:
         self._control: Writer | None = None
         self._data: Writer | None = None
         self._goodbye_heard = asyncio.Event()
-        self._pings: dict[int, Callable[[float], None]] = {}
+        self._pings: dict[int, Callable[[float, int | None], None]] = {}
         self._serial = 0
         self._malformed = 0
         self._force: asyncio.TimerHandle | None = None
@@ -164,10 +165,10 @@ class Link:
 
     def start_control(self, stream: Stream) -> list[asyncio.Task[None]]:
         """Begin to read and write the control stream."""
-        self._control = Writer(self, stream, self.lane.control, self._urgent)
+        writer = self._control = Writer(self, stream, self.lane.control, self._urgent)
         tasks = [
-            self._task(self._read_control(stream)),
-            self._task(self._control.run(self._control_written, self._goodbye)),
+            self._task(lambda: self._read_control(stream)),
+            self._task(lambda: writer.run(self._control_written, self._goodbye)),
         ]
         self._streams.append(stream)
         self.kick()
@@ -175,10 +176,10 @@ class Link:
 
     def start_data(self, stream: Stream) -> list[asyncio.Task[None]]:
         """The same for the data stream."""
-        self._data = Writer(self, stream, self.lane.data, deque())
+        writer = self._data = Writer(self, stream, self.lane.data, deque())
         tasks = [
-            self._task(self._read_data(stream)),
-            self._task(self._data.run(self._data_written, bytes)),
+            self._task(lambda: self._read_data(stream)),
+            self._task(lambda: writer.run(self._data_written, bytes)),
         ]
         self._streams.append(stream)
         return tasks
@@ -187,16 +188,18 @@ class Link:
     def has_data(self) -> bool:
         return self._data is not None
 
-    def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _task(self, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
         task = self.engine.spawn(self._guarded(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _guarded(self, work: Awaitable[None]) -> None:
-        """A reader or writer: its normal end counts towards the close, any other is a failure."""
+    async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:
+        """A reader or writer: its normal end counts towards the close, any other is a failure.
+
+        The work is made here, because a link that fails at once cancels this before its first step."""
         try:
-            await work
+            await work()
         except asyncio.CancelledError:
             self.fail("the stream was cancelled")  # no-op when it was this side that did it
             raise
@@ -215,7 +218,7 @@ class Link:
             return
         while lane.probed < lane.probes:
             lane.probed += 1
-            self.ping(lambda seconds: self.engine.measured(lane, seconds))
+            self.ping(lambda seconds, ahead: self.engine.measured(lane, seconds, ahead))
         if self._control is not None:
             self._control.kick()
         if self._data is not None:
@@ -263,11 +266,17 @@ class Link:
 
     # --- Control ------------------------------------------------------------------------------
 
-    def ping(self, answered: Callable[[float], None]) -> None:
-        """Measure the round trip between the two I/O threads."""
+    def ping(self, answered: Callable[[float, int | None], None]) -> None:
+        """Measure the round trip between the two I/O threads, and by how many nanoseconds the other wall
+        clock is ahead, if it is told."""
         self._serial += 1
-        started = self.engine.loop.time()
-        self._pings[self._serial] = lambda now: answered(now - started)
+        started, wall = self.engine.loop.time(), time.time_ns()
+
+        def answer(now: float, clock: int | None) -> None:
+            took = now - started
+            answered(took, None if clock is None else clock - wall - round(took * 5e8))
+
+        self._pings[self._serial] = answer
         if len(self._pings) > 64:  # only a peer that never answers gets here
             del self._pings[next(iter(self._pings))]
         self._say(codec.encode_ping(self._serial))
@@ -300,14 +309,18 @@ class Link:
 
     async def _on_control(self, frame: codec.ControlFrame, size: int) -> None:
         if frame.pings:
-            self._say(b"".join([codec.encode_pong(number) for number in frame.pings]))
+            mine = time.time_ns()
+            self._say(b"".join([codec.encode_pong(number, mine) for number in frame.pings]))
             if len(self._urgent) > MAX_PONGS:
                 self.fail("it asks for answers and does not read them")
                 return
-        for number in frame.pongs:
+        clocks: Sequence[int | None] = frame.clocks
+        if len(clocks) != len(frame.pongs):  # an older node does not tell
+            clocks = [None] * len(frame.pongs)
+        for number, clock in zip(frame.pongs, clocks, strict=True):
             answered = self._pings.pop(number, None)
             if answered is not None:
-                answered(self.engine.loop.time())
+                answered(self.engine.loop.time(), clock)
         if frame.envelopes:
             self.last_used = self.engine.loop.time()
             await self.engine.received_control(self.lane, frame.envelopes, size)

@@ -147,7 +147,7 @@ class Listener(grpc.GenericRpcHandler):  # type: ignore[misc]
             incumbent.force()
             return
         answered = asyncio.Event()
-        incumbent.ping(lambda _: answered.set())
+        incumbent.ping(lambda *_: answered.set())
         try:
             await asyncio.wait_for(answered.wait(), INCUMBENT_WAIT)
         except TimeoutError:

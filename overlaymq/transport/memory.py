@@ -387,7 +387,7 @@ class MemoryTransport(Transport):
     def _measure(self, side: _Side) -> None:
         if side.other is not None:
             seconds = self._network.round_trip
-            self._tell_now("measured", lambda inbox: inbox.measured(side.peer, seconds))
+            self._tell_now("measured", lambda inbox: inbox.measured(side.peer, seconds, 0))
 
     def _tell(self, call: Callable[[Inbox], None]) -> None:
         self._network._soon(lambda: self._tell_now("told", call))

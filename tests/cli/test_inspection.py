@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from typing import TYPE_CHECKING, Any
+
+from overlaymq.trace.files import files, recover, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 def _findings(doctor: Any, check: str) -> list[dict[str, str]]:
@@ -110,3 +114,23 @@ def test_doctor_warns_of_wildcards_proxies_and_bad_files(
     doctor = start("doctor", "--config", "no-such-file.toml", "--json")
     assert doctor.finish() == 1
     assert _findings(doctor, "configuration")[0]["verdict"] == "problem"
+
+
+def test_a_traced_node_s_status_says_so_and_its_trace_survives_kill_9(
+    start: Callable[..., Any], point: str, tmp_path: Path
+) -> None:
+    admin = "127.0.0.1:0"
+    traced = ("--trace", str(tmp_path), "--trace-run", "r1", "--admin", admin, "--json")
+    node = start("node", "--meet", point, *traced, OVERLAYMQ_TRACE_FLUSH_EVERY="0.05")
+    started = node.record(event="started")
+    deadline = time.monotonic() + 30
+    while not (found := [row for row in rows(files(tmp_path)) if row.reason == "active"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)  # a look at a file of another process
+    status = start("status", started["admin"])
+    assert status.finish() == 0
+    assert "has traced" in status.printed
+    node.process.kill()
+    node.process.wait()
+    assert [row.node_id for row in found] == [started["id"]]
+    assert [path.parent.name for path in recover(tmp_path / "r1")] == ["r1"]

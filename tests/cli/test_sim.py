@@ -10,8 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from overlaymq.cli import main
+from overlaymq.sim import compare
 from overlaymq.sim.experiments import runner
 from overlaymq.sim.experiments.base import Curve, Experiment, Findings, Row, Series, Settings
+from overlaymq.sim.topology.transit_stub import TransitStubParameters
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,3 +105,24 @@ def test_a_missing_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
     result = _sim("run", "trial")
     assert result.exit_code == 2
     assert "pip install 'overlaymq[sim]'" in result.stderr
+
+
+def test_compare_shows_the_strategies_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On fewer routers than users get: routes take seconds. Reference: issue 6, a table and a picture."""
+    few = TransitStubParameters(transit_domains=2, stubs=2, stub_routers=5, unit=0.0005)
+    monkeypatch.setattr(compare, "ROUTERS", few)
+    result = _sim("compare", "--nodes", "20", "--members", "5", "--out", str(tmp_path))
+    assert result.exit_code == 0, result.output
+    heading, *rows = result.stdout.splitlines()
+    assert all(name in heading for name in ("IP multicast", "Scribe", "SV", "SCAMP paper"))
+    assert any(row.startswith("copies per delivery") for row in rows)
+    assert (tmp_path / "compare.png").exists()
+    assert set(json.loads((tmp_path / "compare.json").read_text())["reach"]) > {"Scribe", "SV"}
+
+
+def test_compare_needs_enough_nodes_for_its_members() -> None:
+    result = _sim("compare", "--nodes", "20", "--members", "21")
+    assert result.exit_code == 2
+    assert "--members: 21 of 20 nodes cannot subscribe" in result.stderr

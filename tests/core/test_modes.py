@@ -94,6 +94,20 @@ class Reader:
         return [sequence for one in mine for sequence in range(one.first, one.last + 1)]
 
 
+def test_where_batches_overtake_each_other_the_first_to_arrive_need_not_be_the_first() -> None:
+    """On a gossip topic, a link that had just become eager brought the second before the first."""
+    reader = Reader(Fifo(TOPIC, CONFIG))
+    reader.mode.mesh = True
+    reader.feed(batch(1))
+    assert reader.sequences() == []
+    reader.feed(batch(0))
+    assert reader.sequences() == [0, 1]
+    reader.feed(batch(7, origin=BOB), batch(6, origin=BOB))
+    reader.wait(CONFIG.reorder_wait)
+    assert reader.sequences(BOB) == [6, 7]
+    assert reader.missed == [], "a subscription begins when it begins"
+
+
 @pytest.fixture
 def fifo() -> Reader:
     return Reader(Fifo(TOPIC, CONFIG))

@@ -1,127 +1,46 @@
-"""What one node of an ordered topic does, told things one by one; trials of whole networks are in tests/sim.
-
-``Stand`` is a node's place in a tree: its mode, a parent and children that are only names, and the effects
-that the mode asked for.
-"""
+"""What one node of an ordered topic does, told things one by one; trials of networks are in tests/sim."""
 
 from __future__ import annotations
 
 import itertools
 from random import Random
-from typing import TYPE_CHECKING
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from overlaymq.config import DeliveryConfig
-from overlaymq.core.dissemination.children import Child
-from overlaymq.core.reliability.following import GAP, merged
-from overlaymq.core.reliability.ordered import BEGIN, Ordered
+from overlaymq.core.reliability.following import GAP, left_out, merged
+from overlaymq.core.reliability.ordered import BEGIN, PREDECESSOR_WAIT
+from overlaymq.core.reliability.sequencer import MAX_PLACES, Early, Sequencer
 from overlaymq.core.reliability.shelf import Buffer, Shelf
-from overlaymq.core.reliability.upcalls import ModeTree
-from overlaymq.events import Deliver, EpochChanged, Missed, Notify, Route, Send, SetTimer
+from overlaymq.events import EpochChanged, Missed, Route
 from overlaymq.ids import Id
 from overlaymq.messages import (
     Batch,
-    Descriptor,
     Epoch,
+    Lost,
     Peer,
     Place,
     TreeGone,
-    TreeJoin,
+    TreeHad,
     TreeNeed,
     TreeStatus,
     TreeTold,
 )
-
-if TYPE_CHECKING:
-    from overlaymq.events import Event
-    from overlaymq.messages import Message
-
-TOPIC = Descriptor(Id(7), "t", "", Id(7), "scribe", "ordered", "patient")
-CONFIG = DeliveryConfig(reorder_wait=0.5, gap_timeout=10.0, keep_seconds=60.0)
-ME, ABOVE, BELOW, OTHER = (Peer(Id(n), f"node-{n}") for n in (1, 2, 3, 4))
-OLD, NEW = Epoch(1, Id(100)), Epoch(2, Id(100))
-
-
-def batch(sequence: int, count: int = 1, *, epoch: Epoch = OLD, first: int | None = None) -> Batch:
-    number = sequence if first is None else first
-    return Batch(
-        TOPIC.id, Id(50), 0, number, count, b"x", 0, 1, epoch.root, epoch.counter, sequence
-    )
-
-
-def published(first: int, *, origin: int = 50, count: int = 1) -> Batch:
-    return Batch(TOPIC.id, Id(origin), 0, first, count, b"x")
-
-
-class Stand:
-    def __init__(self, *, root: bool = False, config: DeliveryConfig = CONFIG) -> None:
-        self.mode = Ordered(TOPIC.id, config)
-        children = {peer.id: Child(peer, 1e9) for peer in (BELOW, OTHER)}
-        self.tree = ModeTree(ME, TOPIC, children)
-        self.tree.parent = None if root else ABOVE
-        self.tree.is_root = root
-        self.tree.member = True
-        self.delivered: list[tuple[int, int]] = []
-        self.events: list[Event] = []
-        self.said: list[tuple[Peer, Message]] = []
-        self.timers: list[tuple[float, int]] = []
-
-    def start(self, last: int = 0, *, epoch: Epoch = OLD, past: tuple[Place, ...] = ()) -> Stand:
-        status = TreeStatus(Place(epoch, last), past, last + 1)
-        self.mode.on_status(ABOVE, status, self.tree)
-        return self.done()
-
-    def get(self, *batches: Batch) -> Stand:
-        for one in batches:
-            if self.mode.is_new(one):
-                self.mode.on_forward(one, self.tree)
-        return self.done()
-
-    def note(self, peer: Peer, message: Message) -> Stand:
-        self.mode.on_note(peer, message, self.tree)
-        return self.done()
-
-    def told(self, status: TreeStatus) -> Stand:
-        self.mode.on_status(ABOVE, status, self.tree)
-        return self.done()
-
-    def joined(self, child: Peer, expects: Place | None, last: int = 0) -> Stand:
-        join = TreeJoin(TOPIC.id, child, TOPIC, 0, last, expects=expects)
-        self.mode.on_join(join, self.tree)
-        return self.done()
-
-    def wait(self, seconds: float) -> Stand:
-        until = self.tree.now + seconds
-        while due := [timer for timer in self.timers if timer[0] <= until]:
-            timer = min(due)
-            self.timers.remove(timer)
-            self.tree.now = max(self.tree.now, timer[0])
-            self.mode.on_timer(timer[1], self.tree)
-            self.done()
-        self.tree.now = until
-        return self
-
-    def numbers(self) -> bool:
-        return self.mode.sequencing
-
-    def done(self) -> Stand:
-        effects, self.tree.effects = self.tree.effects, []
-        for effect in effects:
-            if isinstance(effect, Deliver):
-                self.delivered.append((effect.batch.root_epoch, effect.batch.root_sequence))
-            elif isinstance(effect, Notify):
-                self.events.append(effect.event)
-            elif isinstance(effect, Send):
-                self.said.append((effect.peer, effect.message))
-            elif isinstance(effect, SetTimer):
-                self.timers.append((self.tree.now + effect.delay, effect.timer.round))
-        return self
-
-    def sent(self, to: Peer, kind: type) -> list[Message]:
-        return [message for peer, message in self.said if peer == to and isinstance(message, kind)]
-
+from tests.core.stand import (
+    ABOVE,
+    BELOW,
+    CONFIG,
+    ME,
+    NEW,
+    OLD,
+    OTHER,
+    TOPIC,
+    Stand,
+    batch,
+    published,
+)
 
 # --- the root ---
 
@@ -135,6 +54,14 @@ def test_a_root_numbers_from_one_without_gaps() -> None:
     assert {(one.root, one.root_epoch) for one in given if one is not None} == {(ME.id, 1)}
     root.done()
     assert root.delivered == [(1, 1), (1, 3), (1, 5)]
+
+
+def test_what_may_get_another_place_is_remembered_within_bounds() -> None:
+    """A former root is not told when another one gives the place, so it remembered each for ever."""
+    sequencer = Sequencer()
+    for number in range(MAX_PLACES + 100):
+        sequencer.allow(published(number))
+    assert len(sequencer._again) == MAX_PLACES
 
 
 def test_a_copy_gets_no_second_place_and_the_first_is_remembered() -> None:
@@ -159,12 +86,26 @@ def test_a_root_that_knows_of_a_predecessor_waits_for_its_word() -> None:
     assert status.past == (Place(OLD, 8),), "the predecessor's own word counts"
 
 
+def test_a_publisher_that_becomes_the_root_knows_that_there_was_one() -> None:
+    """In a partition it took itself for the first, and so for one that knows all subscribers: it let go what
+    nobody had."""
+    stand = Stand(root=True)
+    stand.mode.on_placed(Place(OLD, 7))
+    stand.mode.on_placed(Place(OLD, 5))
+    stand.mode.on_root(stand.tree)
+    assert not stand.done().numbers()
+    stand.wait(3)
+    assert stand.numbers()
+    assert stand.mode.status() == TreeStatus(Place(Epoch(2, ME.id), 0), (Place(OLD, 7),), 1)
+    assert not stand.mode._vouches(CONFIG.keep_seconds, stand.tree)
+
+
 def test_a_predecessor_that_says_nothing_is_not_waited_for_long() -> None:
     stand = Stand().start(5)
     stand.tree.is_root, stand.tree.parent = True, None
     stand.mode.on_root(stand.tree)
     stand.done()
-    assert [token for _, token in stand.timers] == [BEGIN]
+    assert stand.due() == [BEGIN]
     stand.wait(5)
     assert stand.numbers()
 
@@ -182,6 +123,23 @@ def test_a_root_that_hears_of_a_later_epoch_begins_above_it_and_publishes_again(
     again = root.mode.on_forward(root.tree.again[0], root.tree)
     assert again is not None
     assert again.root_epoch == 4
+
+
+def test_a_root_that_is_outbid_again_and_again_begins_anew_only_now_and_then() -> None:
+    """Two roots that hear of each other by others would otherwise never stop."""
+    root = Stand(root=True)
+    root.mode.on_root(root.tree)
+    counters = []
+    for number in range(3, 60, 3):
+        root.joined(BELOW, Place(Epoch(number, Id(9)), 1)).wait(0.1)
+        status = root.mode.status()
+        assert status is not None
+        counters.append(status.last.epoch.counter)
+    assert set(counters) == {4}, "the first time at once, then it waits"
+    root.wait(PREDECESSOR_WAIT)
+    status = root.mode.status()
+    assert status is not None
+    assert status.last.epoch == Epoch(58, ME.id), "above all that it has heard of meanwhile"
 
 
 def test_a_former_root_publishes_again_what_others_do_not_know_of() -> None:
@@ -222,6 +180,147 @@ def test_a_former_root_that_hears_of_it_publishes_the_rest_again() -> None:
     assert [one.first for one in stand.tree.again] == [3]
     stand.note(Peer(Id(77), "the root"), TreeTold(TOPIC.id, left_out))
     assert len(stand.tree.again) == 1, "once is enough"
+
+
+def test_what_followers_of_a_higher_epoch_left_out_is_published_again_by_the_root() -> None:
+    """The network parted: one side went on in the old epoch, the other began one that is above ours
+    (partitions, seed 1). Who followed that one will not go back; who numbered the rest may have died."""
+    stand = Stand().start().get(*[batch(n) for n in range(1, 6)])
+    stand.tree.is_root, stand.tree.parent = True, None
+    stand.mode.on_root(stand.tree)
+    stand.joined(Peer(OLD.root, "before"), Place(OLD, 6))
+    rival = TreeStatus(Place(Epoch(2, Id(999)), 7), (Place(OLD, 3),))
+    stand.note(BELOW, TreeTold(TOPIC.id, rival))
+    status = stand.mode.status()
+    assert status is not None
+    assert status.last.epoch == Epoch(3, ME.id)
+    assert [one.first for one in stand.tree.again] == [4, 5]
+
+
+def test_what_the_root_lacks_of_that_is_asked_of_who_numbered_it() -> None:
+    stand = Stand().start().get(batch(1))
+    stand.tree.is_root, stand.tree.parent = True, None
+    stand.mode.on_root(stand.tree)
+    stand.joined(Peer(OLD.root, "before"), Place(OLD, 6))
+    rival = TreeStatus(Place(Epoch(2, Id(999)), 7), (Place(OLD, 3),))
+    stand.mode.on_note(BELOW, TreeTold(TOPIC.id, rival), stand.tree)
+    routed = [(one.key, one.message) for one in stand.tree.effects if isinstance(one, Route)]
+    assert routed == [(OLD.root, TreeTold(TOPIC.id, rival))]
+    assert stand.tree.again == []
+
+
+def test_an_epoch_of_which_only_a_number_is_known_has_left_out_nothing_that_is_known() -> None:
+    known = [Place(OLD, 5)]
+    assert left_out(TreeStatus(Place(Epoch(3, Id(9)), 4)), known) == []
+    assert left_out(TreeStatus(Place(Epoch(3, Id(9)), 4), (Place(OLD, 3),)), known) == [(OLD, 4, 5)]
+    assert left_out(TreeStatus(Place(Epoch(3, Id(9)), 4), (Place(OLD, 5),)), known) == []
+
+
+# --- one publisher's order ---
+
+
+def reigning() -> Stand:
+    root = Stand(root=True)
+    root.mode.on_root(root.tree)
+    return root.done()
+
+
+def arrive(
+    root: Stand, first: int, behind: int = 0, *, chunk: int = 0, chunks: int = 1
+) -> list[int]:
+    """A batch comes to the root; the numbers that get a place, as a strategy would have it."""
+    came = Batch(TOPIC.id, Id(50), 0, first, 1, b"x", chunk=chunk, chunks=chunks, behind=behind)
+    numbered = []
+    root.tree.again.append(came)
+    while root.tree.again:
+        one = root.tree.again.pop(0)
+        if not (one.behind and root.mode.too_early(one, root.tree.now)):
+            placed = root.mode.on_forward(one, root.tree)
+            numbered += [] if placed is None else [placed.first]
+    root.done()
+    return numbered
+
+
+def test_a_batch_waits_for_those_of_its_publisher_that_are_under_way() -> None:
+    root = reigning()
+    assert arrive(root, 0) == [0]
+    assert arrive(root, 3, behind=2) == []
+    assert arrive(root, 2, behind=1) == []
+    assert arrive(root, 2, behind=1) == [], "sent again, it waits once"
+    assert arrive(root, 1) == [1, 2, 3]
+    assert arrive(root, 2, behind=1) == [], "a copy"
+
+
+def test_what_was_acknowledged_before_is_not_waited_for() -> None:
+    """A root that knows nothing of a publisher's past needs not know it."""
+    root = reigning()
+    assert arrive(root, 7) == [7]
+    assert arrive(root, 9, behind=1) == []
+    assert arrive(root, 9) == [9], "sent again, after 8 was given up"
+
+
+def test_a_large_message_is_whole_before_the_next_has_its_turn() -> None:
+    root = reigning()
+    assert arrive(root, 0, chunk=1, chunks=2) == [0]
+    assert arrive(root, 1, behind=1) == []
+    assert arrive(root, 0, chunk=0, chunks=2) == [0, 1]
+
+
+def test_who_waits_for_what_the_application_stopped_waits_no_longer() -> None:
+    root = reigning()
+    assert arrive(root, 1, behind=1) == []
+    root.mode.on_stopped(published(0), root.tree)
+    assert [one.first for one in root.tree.again] == [1]
+
+
+def test_nobody_waits_for_ever_for_a_publisher_that_is_gone() -> None:
+    root = reigning()
+    assert arrive(root, 1, behind=1) == []
+    assert arrive(root, 2, behind=2) == []
+    root.wait(CONFIG.gap_timeout)
+    root.mode.on_tick(root.tree)
+    assert [(one.first, one.behind) for one in root.tree.again] == [(1, 0), (2, 0)]
+
+
+def test_what_waits_is_bounded_in_bytes() -> None:
+    early = Early(limit=3 * published(0).size)
+    for number in range(1, 9):
+        early.keep(published(number), 0.0)
+    assert len(early) == 3
+    early.take(published(2))
+    early.keep(published(9), 0.0)
+    assert [one.first for one in early.overdue(0.0)] == [1, 3, 9]
+    assert len(early) == 0
+
+
+def test_what_waits_cannot_grow_under_its_name() -> None:
+    """A copy with another body counts for what it is."""
+    small = published(1)
+    large = msgspec.structs.replace(small, body=b"x" * 500)
+    early = Early(limit=small.size + 10)
+    early.keep(small, 0.0)
+    early.keep(large, 0.0)
+    assert early.overdue(0.0) == [small]
+    early.keep(published(2), 0.0)
+    early.keep(published(3), 0.0)
+    assert [one.first for one in early.overdue(0.0)] == [2], "nothing is left that takes room"
+
+
+@given(st.permutations(list(range(8))), st.integers(0, 10_000))
+def test_whatever_is_lost_and_sent_again_keeps_its_order(arrivals: list[int], seed: int) -> None:
+    """A publisher that sends all that is not acknowledged again, oldest first, over a network that loses."""
+    random, root = Random(seed), reigning()
+    placed: list[int] = []
+    unacknowledged = list(range(8))
+    for number in arrivals:  # the first time, in any order
+        if random.random() < 0.6:
+            placed += arrive(root, number, behind=number)
+    while unacknowledged := [n for n in unacknowledged if n not in placed]:
+        oldest = unacknowledged[0]
+        for number in unacknowledged:
+            if random.random() < 0.6:
+                placed += arrive(root, number, behind=number - oldest)
+    assert placed == list(range(8))
 
 
 # --- order and gaps ---
@@ -340,11 +439,41 @@ def test_a_root_asks_a_child_that_is_further_for_an_epoch_before_its_own() -> No
     assert TreeNeed(TOPIC.id, OLD, 2, 3) in stand.sent(OTHER, TreeNeed)
 
 
+def test_a_child_that_lacks_one_message_is_still_asked_for_others() -> None:
+    """Its answer that one was gone took back all its claims: then the root asked nobody, and a message was
+    missed that a sibling had."""
+    stand = Stand(root=True).joined(BELOW, Place(OLD, 1)).joined(OTHER, Place(OLD, 1))
+    stand.mode.on_root(stand.tree)
+    for child in (BELOW, OTHER):
+        stand.note(child, TreeGone(TOPIC.id, OLD, 1, 1))
+    stand.said.clear()
+    stand.note(BELOW, TreeNeed(TOPIC.id, OLD, 1, 2))
+    stand.note(BELOW, TreeGone(TOPIC.id, OLD, 1, 2))
+    assert TreeNeed(TOPIC.id, OLD, 1, 2) in stand.sent(OTHER, TreeNeed)
+    stand.said.clear()
+    stand.note(OTHER, TreeGone(TOPIC.id, OLD, 1, 2))
+    assert stand.sent(BELOW, TreeNeed) == stand.sent(OTHER, TreeNeed) == [], "both have said it"
+    stand.joined(OTHER, Place(OLD, 3)).wait(5)
+    assert TreeNeed(TOPIC.id, OLD, 1, 2) in stand.sent(OTHER, TreeNeed), "it may have it now"
+
+
 def test_a_forwarder_that_knows_nothing_needs_what_its_first_child_needs() -> None:
     stand = Stand().joined(BELOW, Place(OLD, 7))
     assert stand.mode.expects() == Place(OLD, 7)
     stand.told(TreeStatus(Place(OLD, 9), (), 10)).wait(1)
     assert stand.sent(ABOVE, TreeNeed) == [TreeNeed(TOPIC.id, OLD, 7, 9)]
+
+
+def test_a_forwarder_with_only_a_childs_word_does_not_tell_others_that_nothing_was_before() -> None:
+    """It told its next child of the epoch without those before: that child left out what it lacked of them,
+    although no root had failed."""
+    stand = Stand().joined(BELOW, Place(NEW, 1)).joined(OTHER, Place(OLD, 4))
+    assert stand.mode.status() is None
+    assert stand.sent(OTHER, TreeTold) == []
+    known = TreeStatus(Place(NEW, 0), (Place(OLD, 9),), 1)
+    stand.told(known)
+    assert stand.mode.status() == known
+    assert stand.sent(OTHER, TreeTold) == stand.sent(BELOW, TreeTold) == [TreeTold(TOPIC.id, known)]
 
 
 def test_a_need_from_above_goes_down_to_who_has_more_and_the_batch_goes_up() -> None:
@@ -359,6 +488,16 @@ def test_a_need_from_above_goes_down_to_who_has_more_and_the_batch_goes_up() -> 
     stand.note(ABOVE, TreeNeed(TOPIC.id, OLD, 5, 5)).note(OTHER, TreeGone(TOPIC.id, OLD, 5, 5))
     assert stand.sent(ABOVE, TreeGone) == [TreeGone(TOPIC.id, OLD, 5, 5)]
     assert stand.events == [], "what a child has not may still be had"
+
+
+def test_wants_that_are_given_up_together_are_given_up_once_each() -> None:
+    """Giving up one also gives up those within it: the others are not there any more."""
+    stand = Stand().start(20)
+    for first, last in ((3, 9), (4, 5), (6, 6)):
+        stand.note(BELOW, TreeNeed(TOPIC.id, OLD, first, last))
+    stand.wait(30)
+    assert stand.sent(BELOW, TreeGone) == [TreeGone(TOPIC.id, OLD, 3, 9)]
+    assert stand.events == [], "this node has begun later"
 
 
 def test_strangers_are_not_answered() -> None:
@@ -466,4 +605,31 @@ def test_a_shelf_knows_what_it_lacks(runs: list[tuple[int, int]]) -> None:
 
 def test_gap_timers_do_not_pile_up() -> None:
     stand = Stand().start().get(*[batch(n) for n in range(2, 40, 2)])
-    assert [token for _, token in stand.timers] == [GAP]
+    assert stand.due() == [GAP]
+
+
+def test_what_a_lower_rival_numbered_is_announced_by_who_does_not_go_back_to_it() -> None:
+    """Found in roots, seed 23: the next root had followed the rival, and its past is what it tells.
+
+    Reference: design 4, no silent loss.
+    """
+    rival = Epoch(OLD.counter, Id(OLD.root - 1))
+    stand = Stand().start().get(batch(1))
+    stand.told(TreeStatus(Place(NEW, 0), (Place(rival, 3),)))
+    assert Missed(TOPIC.id, rival.root, 1, 3, rival.counter) in stand.events
+    report = stand.wait(1).sent(ABOVE, TreeHad)[-1]
+    assert isinstance(report, TreeHad)
+    assert Lost(Place(rival, 1), Place(rival, 3), 1) in report.lost
+    before = len(stand.events)
+    stand.told(TreeStatus(Place(NEW, 0), (Place(rival, 5),)))
+    assert stand.events[before:] == [Missed(TOPIC.id, rival.root, 4, 5, rival.counter)], (
+        "only the rest"
+    )
+
+
+def test_epochs_before_the_first_that_a_subscriber_was_told_of_are_not_missed() -> None:
+    """Reference: issue 4, a subscriber never goes back an epoch."""
+    stand = Stand()
+    stand.told(TreeStatus(Place(NEW, 0), (Place(OLD, 4),)))
+    stand.told(TreeStatus(Place(NEW, 1), (Place(OLD, 9),)))
+    assert not [event for event in stand.events if isinstance(event, Missed)]

@@ -29,12 +29,29 @@ from overlaymq.transport.codec import encode_body
 
 if TYPE_CHECKING:
     from overlaymq.runtime.driver import Driver
-    from overlaymq.runtime.message import Message
+    from overlaymq.runtime.message import Arrived, Message
 
 TOPIC = Descriptor(Id(7), "prices", "", Id(7), "direct", "best_effort", "lossless")
 CONFIG = DeliveryConfig(patience=1.0, event_buffer=1000)
 LIMIT = 10
 BYTES = 2000
+
+
+class Told:
+    """What a subscription tells its trace: which messages were taken, and which were given up."""
+
+    def __init__(self) -> None:
+        self.taken: list[int] = []
+        self.given_up: list[int] = []
+
+    def consumed(self, arrived: Arrived) -> None:
+        first = arrived.batch.first
+        self.taken += range(first + arrived.told, first + arrived.start)
+        arrived.told = max(arrived.told, arrived.start)
+
+    def undelivered(self, arrived: Arrived, start: int, count: int, reason: str) -> None:
+        first = arrived.batch.first + start
+        self.given_up += range(first, first + count)
 
 
 class Stand:
@@ -44,6 +61,7 @@ class Stand:
         self.flow = Flow(1 << 20, CONFIG.patience)
         self.released: Counter[int] = Counter()
         self.subscribed = 0
+        self.tracing = Told()
 
     def settle(self) -> None:
         while self.flow.released:
@@ -181,6 +199,15 @@ class BufferMachine(RuleBasedStateMachine):
         assert counters.taken == self.taken
         assert counters.dropped == self.dropped
         assert counters.buffered == self.left()
+
+    @invariant()
+    def every_message_is_traced_once(self) -> None:
+        told = self.stand.tracing
+        current = self.buffer._current
+        open_ = 0 if current is None else current.start - current.told
+        assert len(told.taken) + open_ == self.taken
+        assert len(told.given_up) == self.dropped
+        assert len({*told.taken, *told.given_up}) == len(told.taken) + len(told.given_up)
 
     @invariant()
     def the_bounds_hold(self) -> None:

@@ -386,8 +386,44 @@ async def test_upcalls_see_join_and_forward_and_their_errors_are_contained() -> 
             stop = True
             await nodes[0].publish("t", b"two")
             assert [(await subscription.receive()).payload for _ in range(2)] == [b"one", b"two"]
-        drops = nodes[0].statistics().drops
-        assert any("broken upcall" in reason for reason in drops)
+        assert nodes[0].statistics().drops["upcall failed: on_forward"] == 1
+
+
+async def test_an_upcall_that_always_fails_is_counted_as_one_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Each text was a reason of its own, so what is counted grew without bound, and nothing was logged."""
+
+    def on_forward(batch: Batch, tree: Tree) -> Batch | None:
+        raise ValueError(f"cannot read message {batch.first}")
+
+    async with network(1) as nodes:
+        nodes[0].set_upcalls("t", overlaymq.Upcalls(on_forward=on_forward))
+        for _ in range(20):
+            await (await nodes[0].publish("t", b"x")).wait("sent")
+        assert nodes[0].statistics().drops == {"upcall failed: on_forward": 20}
+    (logged,) = [one for one in caplog.records if one.name == "overlaymq.upcalls"]
+    assert "on_forward" in logged.getMessage()
+    assert logged.exc_info is not None
+    assert "cannot read message 0" in str(logged.exc_info[1])
+
+
+async def test_an_upcalls_wrong_answer_is_counted_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It was taken for a batch: the core raised, and the message was lost."""
+    answers = iter(["text", True, b"bytes"])
+    upcalls = overlaymq.Upcalls(on_forward=lambda *_: next(answers))  # type: ignore[arg-type]
+    async with network(2) as nodes:
+        await nodes[0].create("t", root="creator")
+        nodes[0].set_upcalls("t", upcalls)
+        async with nodes[1].subscribe("t") as subscription:
+            await subscription.wait_ready()
+            for number in range(3):
+                await (await nodes[0].publish("t", b"%d" % number)).wait("sent")
+            assert [(await subscription.receive()).payload for _ in range(3)] == [b"0", b"1", b"2"]
+        assert nodes[0].statistics().drops["upcall failed: on_forward"] == 3
+    assert "not a batch: str" in caplog.text
 
 
 async def test_closing_ends_iteration_and_a_closed_node_says_so() -> None:
@@ -452,7 +488,7 @@ async def test_a_core_that_fails_ends_its_readers_and_writers_with_an_error(
 
     async with network(2) as nodes, nodes[0].subscribe("t") as subscription:
         await subscription.wait_ready()
-        nodes[0]._driver._after(0, fail)
+        nodes[0]._driver.after(0, fail)
         with trio.fail_after(5), pytest.raises(overlaymq.Closed, match="failed"):
             await subscription.receive()
         with pytest.raises(overlaymq.Closed):

@@ -245,7 +245,7 @@ def test_locality_measures_every_network(monkeypatch: pytest.MonkeyPatch) -> Non
     outcome = runner.run(pastry_locality.EXPERIMENT, nodes=100)
     assert {row.id for row in outcome.findings.rows} == {"P3", "PA-5", "PA-6", "PA-7"}
     assert all(row.measured >= 1 for row in outcome.findings.rows if row.id == "PA-5")
-    assert set(outcome.findings.series) == {"stretch", "merging"}
+    assert set(outcome.findings.series) == {"stretch", "merging", "merging-ratio"}
 
 
 def test_the_same_seed_gives_the_same_lookups_under_another_hash_seed() -> None:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from overlaymq.events import Probe, Send
-from overlaymq.ids import RING, Id, rank
+from overlaymq.ids import RING, Id, rank, shared_digits
 from overlaymq.messages import (
     Heartbeat,
     LeafProbe,
@@ -23,9 +23,9 @@ from overlaymq.messages import (
 from overlaymq.sim import oracle
 from overlaymq.sim.experiments import pastry_churn, pastry_failures, traffic
 from overlaymq.sim.experiments.pastry_churn import Change, Outcome, Setup, Trial, misplaced, twice
-from overlaymq.sim.experiments.walk import Walk, closest, walk
+from overlaymq.sim.experiments.walk import Walk, closest, qualified, walk
 from overlaymq.sim.network import ConstantDelay
-from overlaymq.sim.published import log16
+from overlaymq.sim.published import TARGETS, log16
 from overlaymq.sim.ring import Delivery, Ring
 from overlaymq.sim.topology import TransitStub, TransitStubParameters
 
@@ -149,6 +149,32 @@ def test_a_walk_past_the_dead_ends_at_the_closest_living_node() -> None:
         assert found.delivered
         assert not dead.intersection(found.path)
         assert found.path[-1] == min(living, key=lambda id_: rank(key, id_))
+
+
+def test_the_published_rare_case_takes_any_node_that_qualifies() -> None:
+    """And ours the best of them, so it needs fewer hops; both end at the same node.
+
+    Reference: Pastry Middleware 2001, the routing procedure (protocols.md 1.2)
+    """
+    ring = quiet_ring(300)
+    ids = ring.ids()
+    random = Random(7)
+    dead = set(random.sample(ids, 60))
+    living = [id_ for id_ in ids if id_ not in dead]
+    hops = {"any": 0, "best": 0}
+    for _ in range(500):
+        start, key = living[random.randrange(len(living))], Id(random.getrandbits(128))
+        best, other = (walk(ring.nodes, start, key, dead, any_of) for any_of in (None, random))
+        assert other.delivered
+        assert other.path[-1] == best.path[-1]
+        assert not dead.intersection(other.path)
+        hops["best"] += best.hops
+        hops["any"] += other.hops
+        state = ring.nodes[start].pastry.state
+        for peer in qualified(state, key, dead):
+            assert shared_digits(peer.id, key, 4) >= shared_digits(start, key, 4)
+            assert rank(key, peer.id) < rank(key, start)
+    assert hops["any"] > hops["best"]
 
 
 def test_hops_to_a_replica_end_at_the_first_one_met() -> None:
@@ -364,3 +390,9 @@ def test_every_row_of_churn_names_its_run(outcome: Outcome) -> None:
         made = pastry_churn.rows(setup, msgspec.structs.replace(outcome, lost=1))
         assert all(row.metric.endswith(setup.name) for row in made)
         assert {row.id for row in made} == set(pastry_churn.EXPERIMENT.ids)
+
+
+def test_no_two_figures_of_a_failure_share_a_name() -> None:
+    """Rows of one name are taken for runs of one figure, and averaged."""
+    names = [(t.id, t.metric) for t in TARGETS.values() if t.id in ("P6", "P7", "PA-3", "PA-4")]
+    assert len(names) == len(set(names))

@@ -77,10 +77,10 @@ def test_rows_are_of_known_events_and_in_order(rows: list[Row]) -> None:
 
 def test_a_lookup_can_be_followed_from_row_to_row(rows: list[Row]) -> None:
     start = next(row for row in rows if row.event == schema.PUBLISH)
-    ways = [row for row in rows if row.msg_id == start.msg_id and row.event != schema.PUBLISH]
+    ways = [row for row in rows if row.msg_seq == start.msg_seq and row.event != schema.PUBLISH]
     end = next(row for row in ways if row.event == schema.DELIVER)
     hops = [row for row in ways if row.event == schema.ROUTE_HOP]
-    assert end.topic == start.topic
+    assert end.topic_id == start.topic_id
     assert end.hop == len(hops)
     assert [hop.node_id for hop in hops] == [start.node_id, *[hop.peer_id for hop in hops[:-1]]][
         : len(hops)
@@ -98,7 +98,7 @@ def test_the_lives_of_nodes_and_what_was_done_to_them_are_in_the_log(rows: list[
 def test_a_row_survives_its_line_and_leaves_out_what_is_empty() -> None:
     row = Row(
         run_id="r",
-        schema_version=1,
+        schema_version=2,
         event=schema.DROP,
         ts_wall_ns=5,
         ts_mono_ns=5,

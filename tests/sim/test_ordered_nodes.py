@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from overlaymq.config import Config, PastryConfig
+import msgspec
+import pytest
+
+from overlaymq.config import Config, DeliveryConfig, PastryConfig
 from overlaymq.core.node import Node
-from overlaymq.events import EpochChanged, Join, Missed, Publish, Sequenced, Subscribe
+from overlaymq.core.reliability.ordered import Ordered
+from overlaymq.events import (
+    Depart,
+    EpochChanged,
+    Join,
+    Leave,
+    Missed,
+    Publish,
+    Sequenced,
+    Subscribe,
+)
 from overlaymq.ids import Id, hashed, rank, topic_id
-from overlaymq.messages import Batch, Descriptor, Peer, RootState
+from overlaymq.messages import Batch, Descriptor, Handover, Peer, RootState
 from overlaymq.sim.engine import Simulation
 from overlaymq.sim.faults import Faults
 from overlaymq.sim.network import ConstantDelay
@@ -22,13 +35,21 @@ TOPIC = Descriptor(topic_id(NAME), NAME, "", topic_id(NAME), "scribe", "ordered"
 
 
 class Network:
-    def __init__(self, size: int, link_break: float | None = 0.2) -> None:
+    def __init__(
+        self,
+        size: int,
+        link_break: float | None = 0.2,
+        history: int = 1000,
+        topic: Descriptor = TOPIC,
+    ) -> None:
+        self.topic = topic
+        self.config = Config(pastry=PastryConfig(), delivery=DeliveryConfig(history=history))
         self.simulation = Simulation(1, ConstantDelay(), Faults(link_break=link_break))
         self.nodes: dict[Id, Node] = {}
         self.told: list[tuple[Id, Event]] = []
         self.got: dict[Id, list[tuple[Id, int]]] = {}
         self.copies: list[RootState] = []
-        self.published = 0
+        self.published: dict[Id, int] = {}
         self.simulation.on_notify = lambda host, event: self.told.append((host.peer.id, event))
         self.simulation.on_deliver = self._delivered
         self.simulation.on_send = self._sent
@@ -37,7 +58,7 @@ class Network:
 
     def add(self, id_: Id) -> Node:
         peer = Peer(id_, f"node-{len(self.simulation.hosts)}")
-        node = Node(peer, Config(pastry=PastryConfig()), self.simulation.node_random(peer.address))
+        node = Node(peer, self.config, self.simulation.node_random(peer.address))
         seeds = tuple(one.me for one in list(self.nodes.values())[:1])
         self.nodes[id_] = node
         self.simulation.add_node(peer, node)
@@ -60,13 +81,31 @@ class Network:
 
     def subscribe(self, *nodes: Node) -> None:
         for node in nodes:
-            self.simulation.start(node.me, Subscribe(TOPIC))
+            self.simulation.start(node.me, Subscribe(self.topic))
+
+    def buffered(self) -> list[int]:
+        """How many messages are kept, by each node that keeps some."""
+        held = [node._topics[TOPIC.id] for node in self.nodes.values() if TOPIC.id in node._topics]
+        modes = [one.mode for one in held if isinstance(one.mode, Ordered)]
+        return [len(mode._buffer) for mode in modes if len(mode._buffer)]
 
     def publish(self, node: Node) -> tuple[Id, int]:
-        batch = Batch(TOPIC.id, node.me.id, 0, self.published, 1, b"x")
-        self.published += 1
-        self.simulation.start(node.me, Publish(TOPIC, batch))
+        number = self.published.get(node.me.id, 0)
+        batch = Batch(TOPIC.id, node.me.id, 0, number, 1, b"x")
+        self.published[node.me.id] = number + 1
+        self.simulation.start(node.me, Publish(self.topic, batch))
         return batch.origin, batch.first
+
+    def leave(self, node: Node, drain: float = 5.0) -> None:
+        """As the driver does it: while somebody needs the node it stays, but not for ever."""
+        self.simulation.start(node.me, Depart())
+        end = self.simulation.now + drain
+        self.run(0.05)
+        while node.needed and self.simulation.now < end:
+            self.run(0.05)
+        self.simulation.start(node.me, Leave())
+        self.run(0.2)
+        self.crash(node)
 
     def crash(self, node: Node) -> None:
         self.simulation.crash(node.me)
@@ -108,6 +147,42 @@ def test_the_roots_state_is_copied_now_and_then_but_not_with_every_batch() -> No
     assert network.copies[-1].window[0].last == 99
 
 
+def test_the_roots_state_stays_on_the_closest_while_they_change_on_a_quiet_topic() -> None:
+    """It was copied only when it changed: after its replicas had gone one by one, nobody had it."""
+    network = Network(12)
+    nodes = network.by_closeness()
+    network.subscribe(nodes[9])
+    network.run(5)
+    network.publish(nodes[8])
+    network.run(5)
+    for gone in nodes[1:5]:
+        network.crash(gone)
+        network.run(20)
+    closest = network.by_closeness()[1:5]
+    held = [node._root_states.get(TOPIC.id) for node in closest]
+    assert [one.status.last.sequence for one in held if one is not None] == [1, 1, 1, 1]
+    network.copies.clear()
+    network.run(60)
+    assert network.copies == [], "nobody gets it twice"
+
+
+def test_a_newcomer_that_becomes_the_next_root_is_given_the_last_ones_state() -> None:
+    """It came after the root had died: it took itself for the first root, and so for one that knows all
+    subscribers; receipts were too early."""
+    network = Network(8, link_break=None)
+    nodes = network.by_closeness()
+    network.subscribe(nodes[6])
+    network.run(5)
+    network.publish(nodes[5])
+    network.run(5)
+    network.crash(nodes[0])
+    newcomer = network.add(Id(TOPIC.key + 1))
+    network.run(10)
+    assert network.by_closeness()[0] is newcomer
+    state = newcomer._root_states[TOPIC.id]
+    assert (state.status.last.epoch.root, state.status.last.sequence) == (nodes[0].me.id, 1)
+
+
 def test_a_closer_node_takes_over_and_nothing_is_lost() -> None:
     network = Network(8)
     nodes = network.by_closeness()
@@ -122,6 +197,125 @@ def test_a_closer_node_takes_over_and_nothing_is_lost() -> None:
     assert network.events(Missed) == []
     changed = network.events(EpochChanged)
     assert {id_ for id_, _ in changed} == {node.me.id for node in nodes[2:5]}
+
+
+@pytest.mark.parametrize("strategy", ["scribe", "sv"])
+def test_a_root_that_leaves_hands_over_and_nothing_is_lost(strategy: str) -> None:
+    """It left without a word: what it had numbered and some lacked was gone, and announced as missed."""
+    topic = msgspec.structs.replace(TOPIC, strategy=strategy)
+    network = Network(8, link_break=None, topic=topic)
+    nodes = network.by_closeness()
+    root, publisher, members = nodes[0], nodes[6], nodes[2:4]
+    network.subscribe(*members)
+    network.run(5)
+    faults = network.simulation.faults
+    assert faults is not None
+    faults.loss = 0.3
+    sent = []
+    for _ in range(10):
+        sent.append(network.publish(root))
+        network.run(0.01)
+    network.run(0.1)
+    faults.loss = 0.0
+    sent += [network.publish(publisher) for _ in range(5)]
+    network.leave(root)
+    sent += [network.publish(publisher) for _ in range(5)]
+    network.run(60)
+    for node in members:
+        assert sorted(network.got[node.me.id]) == sorted(sent)
+    assert network.events(Missed) == []
+    changed = [event for _, event in network.events(EpochChanged)]
+    assert {event.new.root for event in changed if isinstance(event, EpochChanged)} == {
+        nodes[1].me.id
+    }
+
+
+def test_two_roots_that_leave_one_after_the_other_hand_over_both() -> None:
+    network = Network(8)
+    nodes = network.by_closeness()
+    network.subscribe(*nodes[2:5])
+    network.run(5)
+    sent = []
+    for root in nodes[:2]:
+        sent += [network.publish(nodes[6]) for _ in range(5)]
+        network.leave(root)
+    network.simulation.start(nodes[2].me, Depart())
+    network.simulation.start(nodes[3].me, Depart())
+    sent += [network.publish(nodes[6]) for _ in range(5)]
+    network.run(20)
+    assert network.got[nodes[4].me.id] == sent
+    assert network.events(Missed) == []
+
+
+def test_a_root_that_leaves_at_once_still_hands_over() -> None:
+    network = Network(8)
+    nodes = network.by_closeness()
+    network.subscribe(*nodes[2:5])
+    network.run(5)
+    network.publish(nodes[6])
+    network.run(0.1)
+    heirs = []
+    network.simulation.on_send = lambda now, host, peer, message, fate: (
+        heirs.append(peer) if isinstance(message, Handover) else None
+    )
+    network.simulation.start(nodes[0].me, Leave())
+    assert heirs == [nodes[1].me]
+
+
+def test_a_publishers_order_holds_although_the_network_loses_single_messages() -> None:
+    network = Network(8, link_break=None)
+    nodes = network.by_closeness()
+    network.subscribe(*nodes[2:5])
+    network.run(5)
+    assert network.simulation.faults is not None
+    network.simulation.faults.loss = 0.2
+    sent = []
+    for _ in range(40):
+        sent += [network.publish(nodes[6]), network.publish(nodes[0])]
+        network.run(0.2)
+    network.simulation.faults.loss = 0.0
+    network.run(40)
+    for node in nodes[2:5]:
+        got = network.got[node.me.id]
+        assert sorted(got) == sorted(sent)
+        for publisher in (nodes[6], nodes[0]):
+            own = [one for one in got if one[0] == publisher.me.id]
+            assert own == sorted(own)
+
+
+def test_everybody_lets_go_what_all_have_but_for_the_history() -> None:
+    """Reference: issue 4, buffers are trimmed exactly."""
+    network = Network(8, history=5)
+    nodes = network.by_closeness()
+    network.subscribe(*nodes[2:6])
+    network.run(5)
+    sent = [network.publish(nodes[7]) for _ in range(30)]
+    network.run(1)
+    kept = network.buffered()
+    assert len(kept) >= 5
+    assert set(kept) == {30}
+    network.run(12)
+    assert set(network.buffered()) == {5}
+    network.simulation.start(nodes[1].me, Subscribe(TOPIC, 5))
+    network.run(5)
+    assert network.got[nodes[1].me.id] == sent[-5:]
+
+
+def test_what_a_subscriber_lacks_is_kept_for_it_while_it_is_away() -> None:
+    network = Network(8, history=5)
+    nodes = network.by_closeness()
+    network.subscribe(*nodes[2:6])
+    network.run(5)
+    away = nodes[5]
+    faults = network.simulation.faults
+    assert faults is not None
+    faults.part([[away.me.address]])
+    sent = [network.publish(nodes[0]) for _ in range(30)]
+    network.run(30)
+    assert max(network.buffered()) == 30
+    faults.heal()
+    network.run(60)
+    assert sorted(network.got[away.me.id]) == sent
 
 
 def test_after_a_crash_of_the_root_its_replica_goes_on_with_the_next_epoch() -> None:

@@ -27,6 +27,7 @@ from overlaymq.events import (
     Repaired,
     Sent,
 )
+from overlaymq.messages import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from overlaymq.core.dissemination.base import Strategy, Surroundings
     from overlaymq.ids import Id
-    from overlaymq.messages import Batch, Descriptor, Peer
+    from overlaymq.messages import Descriptor, Peer
 
     Make: TypeAlias = Callable[[Descriptor, Surroundings], Strategy]
 
@@ -47,6 +48,11 @@ def _expect_all_get(bench: Bench, published: list[tuple[Id, int]]) -> None:
 
 def _publish_from_all(bench: Bench) -> list[tuple[Id, int]]:
     return [bench.publish(seat) for seat in bench.by_closeness() for _ in range(2)]
+
+
+def _that_feed(bench: Bench, count: int) -> list[Seat]:
+    """Nodes whose failure cuts others off: in a tree those at its top, in a mesh any members."""
+    return (bench.members if bench.mesh else bench.by_closeness())[:count]
 
 
 def _expect_works(bench: Bench) -> None:
@@ -108,7 +114,8 @@ def sent_is_announced_for_every_own_batch(make: Make, random: Random) -> None:
             expect(
                 all(one.count == 1 and one.topic == TOPIC for one in sent), "Sent names the batch"
             )
-            if seat is not bench.owner:
+            # A mesh has nowhere to send to when nobody is subscribed.
+            if seat is not bench.owner and (members or not bench.mesh):
                 expect(all(one.links >= 1 for one in sent), "Sent counts the links")
 
 
@@ -163,17 +170,27 @@ def what_is_held_is_bounded(make: Make, random: Random) -> None:
     expect(len(heard(bench.far[0], Sent)) == len(published), "each receipt is settled")
 
 
+def _loses(seat: Seat, failed: Seat) -> Peer:
+    """Whom a node loses when that one fails: that one, or the parent where a link needs others too."""
+    parent: Peer | None = getattr(seat.strategy, "parent", None)
+    if seat.strategy is None or not seat.strategy.ways or parent is None:
+        return failed.peer
+    return parent
+
+
 def a_failed_root_is_replaced(make: Make, random: Random) -> None:
     """Members are told, the next owner takes over, delivery goes on; several times."""
     bench = Bench(make, random)
-    faults: list[Peer] = []
+    faults: list[tuple[Id, Peer]] = []
     for seat in bench.by_closeness():
-        bench.set_upcalls(seat, Upcalls(on_fault=lambda join, _: faults.append(join.peer)))
+        upcalls = Upcalls(on_fault=lambda join, tree: faults.append((tree.me.id, join.peer)))
+        bench.set_upcalls(seat, upcalls)
     bench.subscribe(*bench.by_closeness()[1::2])
     bench.wait(1)
     _expect_works(bench)
     for _ in range(3):
         failed = bench.owner
+        above = {seat.peer.id: _loses(seat, failed) for seat in bench.by_closeness()}
         faults.clear()
         for seat in bench.by_closeness():
             seat.events.clear()
@@ -184,10 +201,14 @@ def a_failed_root_is_replaced(make: Make, random: Random) -> None:
             lost = [one for one in seat.events if isinstance(one, ParentLost)]
             if lost:
                 cut_off.append(seat)
-                expect([one.peer for one in lost] == [failed.peer], "ParentLost: once, and who")
+                who = [one.peer for one in lost]
+                expect(who == [above[seat.peer.id]], "ParentLost: once, and who")
             expect(len(heard(seat, Repaired)) == len(lost), "Repaired: once for each ParentLost")
             expect(len(heard(seat, Ready)) == len(lost), "Ready again after a repair")
-        expect(bool(faults) and set(faults) == {failed.peer}, "on_fault names who failed")
+        fed = not bench.mesh or failed.member
+        expect(bool(faults) or not fed, "on_fault is called")
+        named = all(peer == above[at] for at, peer in faults)
+        expect(named, "on_fault names who was lost")
         expect(len(faults) >= len(cut_off), "on_fault before each repair")
         _expect_works(bench)
 
@@ -257,23 +278,30 @@ def churn_never_repeats_a_batch(make: Make, random: Random) -> None:
 def on_forward_changes_or_stops(make: Make, random: Random) -> None:
     """For every other member alike, wherever it is; the sender's receipt is settled all the same."""
     bench = Bench(make, random)
-    seen: list[Batch] = []
+    seen: dict[Id, list[int]] = {}
 
     def on_forward(batch: Batch, tree: Tree) -> Batch | None:
-        seen.append(batch)
+        seen.setdefault(tree.me.id, []).append(batch.first)
         return None if batch.first == 1 else msgspec.structs.replace(batch, body=b"changed")
 
     publisher = bench.far[0]
-    bench.set_upcalls(bench.owner, Upcalls(on_forward=on_forward))
+    # A mesh has no node that everything passes: there, all must do the same.
+    for seat in bench.by_closeness() if bench.mesh else [bench.owner]:
+        bench.set_upcalls(seat, Upcalls(on_forward=on_forward))
     bench.subscribe(*bench.by_closeness()[:2], *bench.far[1:])
     bench.wait(1)
     names = [bench.publish(publisher) for _ in range(3)]
     bench.wait(2 * bench.rendezvous.answer_timeout)
     for seat in bench.members:
         got = [batch for batch in seat.batches if batch.origin == publisher.peer.id]
-        expect([batch.first for batch in got] == [0, 2], "a stopped batch reaches nobody")
+        firsts = [batch.first for batch in got]
+        in_order = sorted(firsts) if bench.mesh else firsts
+        expect(in_order == [0, 2], "a stopped batch reaches nobody, others in order")
         expect(all(batch.body == b"changed" for batch in got), "a changed batch reaches all")
-    expect([batch.first for batch in seen] == [0, 1, 2], "on_forward sees each batch once")
+    for firsts in seen.values():
+        expect(len(firsts) == len(set(firsts)), "on_forward sees each batch once")
+    if not bench.mesh:
+        expect(seen == {bench.owner.peer.id: [0, 1, 2]}, "on_forward sees all, in order")
     expect(len(heard(publisher, Sent)) == len(names), "Sent for a stopped batch too")
     bench.publish(bench.owner)
     stopped = bench.publish(bench.owner)
@@ -283,18 +311,49 @@ def on_forward_changes_or_stops(make: Make, random: Random) -> None:
     expect(len(heard(bench.owner, Sent)) == 2, "Sent at the root for a stopped batch too")
 
 
+def what_on_forward_returns_is_the_same_batch(make: Make, random: Random) -> None:
+    """At the root and at every other node: a batch made anew, or spoilt, keeps its name and its place."""
+    bench = Bench(make, random)
+    spoilt = {"topic": 1, "origin": 2, "epoch": 3, "first": 4, "count": 5, "hop": 0, "skip": 1}
+    spoilt |= {"root": 6, "root_epoch": 7, "root_sequence": 0, "chunk": 8, "chunks": 9, "behind": 1}
+
+    def on_forward(batch: Batch, tree: Tree) -> Batch:
+        body = batch.body or b"changed"
+        if batch.first % 2:
+            return Batch(batch.topic, batch.origin, batch.epoch, batch.first, batch.count, body)
+        for field, value in spoilt.items():
+            setattr(batch, field, value)
+        batch.body = body
+        return batch
+
+    for seat in bench.by_closeness():
+        bench.set_upcalls(seat, Upcalls(on_forward=on_forward))
+    bench.subscribe(*bench.by_closeness()[1:])
+    bench.wait(1)
+    published = [bench.publish(seat) for seat in bench.by_closeness() for _ in range(4)]
+    bench.wait(2 * bench.rendezvous.answer_timeout)  # which ends only if the messages do
+    _expect_all_get(bench, published)
+    for seat in bench.members:
+        expect(len(seat.batches) == len(published), "no batch that nobody published")
+        others = [one for one in seat.batches if one.origin != seat.peer.id]
+        expect(all(one.body == b"changed" for one in others), "a changed body reaches all")
+
+
 def on_join_is_told_each_member_once(make: Make, random: Random) -> None:
     """Refreshing is not joining. Whoever forwards joins as well."""
     bench = Bench(make, random)
-    joined: list[Peer] = []
+    joined: list[tuple[Id, Id]] = []
     for seat in bench.by_closeness():
-        bench.set_upcalls(seat, Upcalls(on_join=lambda join, _: joined.append(join.peer)))
+        upcalls = Upcalls(on_join=lambda join, tree: joined.append((tree.me.id, join.peer.id)))
+        bench.set_upcalls(seat, upcalls)
     bench.subscribe(*bench.far)
     bench.wait(1)
     bench.wait_refreshed()
-    told = [peer.id for peer in joined]
+    members = [member for _, member in joined]
+    # A mesh's member has several that feed it: each of them is told, once.
+    told = joined if bench.mesh else members
     expect(len(told) == len(set(told)), "on_join: once for each")
-    expect({seat.peer.id for seat in bench.far} <= set(told), "on_join: for each member")
+    expect({seat.peer.id for seat in bench.far} <= set(members), "on_join: for each member")
 
 
 def a_raising_upcall_does_no_harm(make: Make, random: Random) -> None:
@@ -309,11 +368,41 @@ def a_raising_upcall_does_no_harm(make: Make, random: Random) -> None:
     bench.subscribe(*bench.by_closeness()[1:])
     bench.wait(1)
     _expect_works(bench)
-    bench.kill(bench.owner)
+    bench.kill(_that_feed(bench, 1)[0])
     bench.wait(2 * bench.rendezvous.answer_timeout)
     _expect_works(bench)
     for upcall in ("on_forward", "on_join", "on_fault"):
         expect(any(upcall in error for error in bench.upcall_errors), f"{upcall} was not called")
+
+
+def a_wrong_answer_of_an_upcall_does_no_harm(make: Make, random: Random) -> None:
+    """No batch where one is expected, no note, nothing that can be sent: as if the upcall had raised."""
+    answers: list[object] = ["text", True, b"bytes", 7]
+
+    def on_forward(batch: Batch, tree: Tree) -> object:
+        if batch.first == len(answers):
+            return msgspec.structs.replace(batch, body="text")
+        return answers[batch.first] if batch.first < len(answers) else batch
+
+    def on_join(join: Joining, tree: Tree) -> None:
+        tree.tell(join.peer, "text")  # type: ignore[arg-type]
+
+    def on_fault(join: Joining, tree: Tree) -> None:
+        join.note = random.choice([None, "text", bytes(2000)])  # type: ignore[assignment]
+
+    bench = Bench(make, random)
+    for seat in bench.by_closeness():
+        bench.set_upcalls(seat, Upcalls(on_forward, on_join, on_fault))  # type: ignore[arg-type]
+    bench.subscribe(*bench.by_closeness()[1:])
+    bench.wait(1)
+    published = [bench.publish(bench.far[0]) for _ in range(6)]
+    bench.wait(2 * bench.rendezvous.answer_timeout)
+    _expect_all_get(bench, published)
+    bench.kill(_that_feed(bench, 1)[0])
+    bench.wait(2 * bench.rendezvous.answer_timeout)
+    _expect_works(bench)
+    for upcall in ("on_forward", "on_join", "on_fault"):
+        expect(any(upcall in error for error in bench.upcall_errors), f"{upcall} was not reported")
 
 
 def a_repair_carries_the_note_of_on_fault(make: Make, random: Random) -> None:
@@ -331,9 +420,7 @@ def a_repair_carries_the_note_of_on_fault(make: Make, random: Random) -> None:
     bench.wait(1)
     expect(set(notes) == {b""}, "a first join has no note")
     notes.clear()
-    for failed in bench.by_closeness()[
-        :3
-    ]:  # at least one of them feeds somebody who must join anew
+    for failed in _that_feed(bench, 3):  # at least one of them feeds somebody who must join anew
         bench.kill(failed)
         bench.wait(2 * bench.rendezvous.answer_timeout)
     expect(any(note.startswith(b"lost ") for note in notes), "on_fault's note reaches on_join")
@@ -382,6 +469,8 @@ def members_are_counted(make: Make, random: Random) -> None:
     bench.wait(1)
     bench.unsubscribe(bench.far[0])
     bench.settle()
+    if bench.ways:
+        bench.wait(2 * bench.rendezvous.answer_timeout)  # whom it fed must find others first
     for seat in (bench.owner, bench.far[0], bench.far[1]):
         seat.events.clear()
         bench.count_members(seat)
@@ -398,7 +487,8 @@ def tables_are_bounded(make: Make, random: Random) -> None:
     bench.wait_refreshed()
     for seat in bench.by_closeness():
         kept = len(seat.strategy.kept) if seat.strategy is not None else 0
-        expect(kept <= 3 + 1, "at most max_members, and the way to the root")
+        bound = 2 * 3 + 2 if bench.mesh else 3 + 1  # a mesh has two views, and contacts
+        expect(kept <= bound, "at most max_members, and the way to the root")
     dropped = [one for seat in bench.by_closeness() for one in heard(seat, Dropped)]
     all_in = all(heard(seat, Ready) for seat in bench.members)
     expect(all_in or bool(dropped), "a member that was turned away is counted")
@@ -455,8 +545,10 @@ CHECKS: dict[str, Callable[[Make, Random], None]] = {
         a_closer_node_takes_over,
         churn_never_repeats_a_batch,
         on_forward_changes_or_stops,
+        what_on_forward_returns_is_the_same_batch,
         on_join_is_told_each_member_once,
         a_raising_upcall_does_no_harm,
+        a_wrong_answer_of_an_upcall_does_no_harm,
         a_repair_carries_the_note_of_on_fault,
         neighbours_tell_each_other_notes,
         members_are_counted,

@@ -4,7 +4,9 @@ The owner of the key is the closest live node, the few closest know it, a routed
 way it halves the number of nodes that are closer, and each of them is asked to forward it.
 Messages between two nodes keep their order on each of two lanes, control and data, and the random source
 picks the lane that goes next, so batches overtake the news about them as they do on real links. Timers fire
-when a check lets time pass. The bench judges every ``Deliver`` as it comes: to a member, once per batch.
+when a check lets time pass. Failure groups are what FUSE promises: all are asked; once one member has
+signalled, or was seen to die, or was dead for a while, all others hear of it. The bench judges every
+``Deliver`` as it comes: to a member, once per batch.
 """
 
 from __future__ import annotations
@@ -13,34 +15,54 @@ import heapq
 from collections import Counter, deque
 from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
+
 from overlaymq import ids
 from overlaymq.config import DeliveryConfig, RendezvousConfig, ScribeConfig
 from overlaymq.core.dissemination.base import Surroundings
+from overlaymq.core.dissemination.scamp import no_member
 from overlaymq.core.reliability.upcalls import Upcalls, contained
 from overlaymq.events import (
+    CreateGroup,
     Deliver,
     Measure,
     Notify,
+    Replicate,
     Route,
     Send,
     SetTimer,
+    SignalGroup,
+    Timer,
 )
-from overlaymq.messages import Batch, Descriptor, Handover, Peer, Register, RootQuery, TreeJoin
+from overlaymq.ids import Id
+from overlaymq.messages import (
+    Batch,
+    Descriptor,
+    Handover,
+    Peer,
+    Register,
+    RootQuery,
+    SvJoin,
+    TreeJoin,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
     from overlaymq.core.dissemination.base import Effects, Strategy
-    from overlaymq.events import Event, Timer
-    from overlaymq.ids import Id
+    from overlaymq.events import Event
     from overlaymq.messages import Message
 
     Make: TypeAlias = Callable[[Descriptor, Surroundings], Strategy]
 NEAR = 4
 """How many nodes around the key know its owner without routing."""
+GROUP_BOUND = 30.0
+"""Seconds until a failure group's members hear of a death that nobody saw."""
 PATIENCE = 10_000
 """Messages that one settling may take: far above what any needs."""
+
+GROUPS = "bench.groups"
 
 TOPIC = ids.topic_id("conformance")
 
@@ -75,6 +97,41 @@ class OnItsWay:
         self.source = source
 
 
+class Group:
+    """A failure group: who must agree, who has, and whether it has failed."""
+
+    def __init__(self, creator: Peer, members: tuple[Peer, ...]) -> None:
+        self.creator = creator
+        self.members = members
+        self.others = [peer for peer in members if peer.id != creator.id]
+        self.installed = {creator.id: creator}
+        self.missing = len(self.others)
+        self.failed = False
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """Will you be in this group?"""
+
+    group: Id
+
+
+class Agreed(msgspec.Struct, frozen=True):
+    """I will, or not."""
+
+    group: Id
+    agreed: bool
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """The group is no more."""
+
+    group: Id
+
+
+Word = Asked | Agreed | Failed
+"""What failure groups say."""
+
+
 class Bench:
     """A ring of nodes that run one strategy on one topic."""
 
@@ -99,8 +156,9 @@ class Bench:
         self._descriptor = Descriptor(
             TOPIC, "conformance", "", TOPIC, name, "best_effort", "lossless"
         )
-        self._lanes: dict[tuple[Id, Id, bool], deque[Message | OnItsWay]] = {}
-        self._timers: list[tuple[float, int, Id, Timer]] = []
+        self._lanes: dict[tuple[Id, Id, bool], deque[Message | OnItsWay | Word]] = {}
+        self._groups: dict[Id, Group] = {}
+        self._timers: list[tuple[float, int, Id, Timer, Strategy | None]] = []
         self._count = 0
         for number in range(size):
             peer = Peer(ids.hashed(b"node", bytes([number])), f"bench:{number}")
@@ -132,6 +190,7 @@ class Bench:
         self.vanish(seat)
         for other in self.by_closeness():
             self._failed(other, seat.peer)
+        self._fail_groups_of(seat.peer)
         self.tell_owner()
 
     def vanish(self, seat: Seat) -> None:
@@ -140,6 +199,9 @@ class Bench:
         self.dead[seat.peer.id] = seat.peer
         for lane in [lane for lane in self._lanes if seat.peer.id in lane[:2]]:
             del self._lanes[lane]
+        self._count += 1
+        due = self.now + GROUP_BOUND
+        heapq.heappush(self._timers, (due, self._count, seat.peer.id, Timer(GROUPS), None))
 
     def arrive_closer(self) -> Seat:
         """A node appears that is closer to the key than the owner."""
@@ -180,7 +242,11 @@ class Bench:
 
     def set_upcalls(self, seat: Seat, upcalls: Upcalls) -> None:
         """Before the node has to do with the topic; what they raise is contained, as in a node."""
-        seat.upcalls = contained(upcalls, self.upcall_errors)
+
+        def report(name: str, error: Exception) -> None:
+            self.upcall_errors.append(f"{name}: {error!r}")
+
+        seat.upcalls = contained(upcalls, [], report)
 
     # --- time ---
 
@@ -205,9 +271,11 @@ class Bench:
         until = self.now + seconds
         self.settle()
         while self._timers and self._timers[0][0] <= until:
-            self.now, _, id_, timer = heapq.heappop(self._timers)
+            self.now, _, id_, timer, setter = heapq.heappop(self._timers)
             seat = self.seats.get(id_)
-            if seat is not None and seat.strategy is not None:
+            if timer.part == GROUPS:
+                self._fail_groups_of(self.dead[id_])
+            elif seat is not None and seat.strategy is not None and seat.strategy is setter:
                 self._perform(seat, seat.strategy.fired(timer, self.now))
                 self._forget_if_idle(seat)
             self.settle()
@@ -219,13 +287,29 @@ class Bench:
 
     # --- what the node around a strategy does ---
 
+    @property
+    def mesh(self) -> bool:
+        """Whether members are fed by several nodes, and nothing passes one node in particular."""
+        return self._example().mesh
+
+    @property
+    def ways(self) -> bool:
+        """Whether links need others than their two ends, so that a member's going takes others along."""
+        return self._example().ways
+
+    def _example(self) -> Strategy:
+        return self._made(Seat(Peer(ids.Id(0), "bench:nobody")))
+
+    def _made(self, seat: Seat) -> Strategy:
+        around = Surroundings(
+            *(seat.peer, self.random, self.rendezvous, self.delivery, ScribeConfig()),
+            seat.upcalls,
+        )
+        return self._make(self._descriptor, around)
+
     def _strategy(self, seat: Seat) -> Strategy:
         if seat.strategy is None:
-            around = Surroundings(
-                *(seat.peer, self.random, self.rendezvous, self.delivery, ScribeConfig()),
-                seat.upcalls,
-            )
-            seat.strategy = self._make(self._descriptor, around)
+            seat.strategy = self._made(seat)
             seat.owner = None
             self._check_owner(seat)
         return seat.strategy
@@ -263,11 +347,20 @@ class Bench:
                     expect(timer.subject == TOPIC, "a strategy's timer names its topic")
                     self._count += 1
                     due = self.now + delay
-                    heapq.heappush(self._timers, (due, self._count, seat.peer.id, timer))
+                    entry = (due, self._count, seat.peer.id, timer, seat.strategy)
+                    heapq.heappush(self._timers, entry)
                 case Send(peer, message):
                     self._send(seat, peer, message)
+                case CreateGroup(group, members):
+                    self._create_group(seat, group, members)
+                case SignalGroup(group):
+                    self._fail_group(group, seat)
                 case Measure(_, peer):
                     self._measure(seat, peer)
+                case Replicate(_, state):
+                    for near in self.by_closeness()[:NEAR]:
+                        if near is not seat:
+                            self._put(seat.peer.id, near.peer.id, state)
                 case Route():
                     if self.routing:
                         self._hop(seat, OnItsWay(effect, seat.peer))
@@ -303,7 +396,7 @@ class Bench:
         message = what.route.message
         order = self.by_closeness()
         at = order.index(seat)
-        if at and (seat.strategy is not None or isinstance(message, TreeJoin)):
+        if at and (seat.strategy is not None or isinstance(message, TreeJoin | SvJoin)):
             next_hop = order[at // 2].peer
             new = seat.strategy is None
             passes, effects = self._strategy(seat).forward(message, next_hop, self.now)
@@ -316,14 +409,16 @@ class Bench:
         straight = what.route.randomize
         self._put(seat.peer.id, order[0 if straight else at // 2].peer.id, what)
 
-    def _put(self, source: Id, target: Id, what: Message | OnItsWay) -> None:
+    def _put(self, source: Id, target: Id, what: Message | OnItsWay | Word) -> None:
         lane = (source, target, isinstance(what, Batch))
         self._lanes.setdefault(lane, deque()).append(what)
 
     def _step(self, lane: tuple[Id, Id, bool]) -> None:
         what = self._lanes[lane].popleft()
         source, target = (self.seats[id_] for id_ in lane[:2])
-        if not isinstance(what, OnItsWay):
+        if isinstance(what, Word):
+            self._heard_of_group(target, source, what)
+        elif not isinstance(what, OnItsWay):
             self._receive(target, source.peer, what)
         elif target is not self.owner:
             self._hop(target, what)
@@ -343,8 +438,64 @@ class Bench:
             seat.orphans.append((peer, message))
         elif isinstance(message, Register | RootQuery):
             self._perform(seat, [Route(TOPIC, message)])
+        else:
+            self._perform(seat, no_member(peer, message))
         while seat.strategy is not None and seat.orphans:
             self._perform(seat, seat.strategy.receive(*seat.orphans.pop(0), self.now))
+
+    # --- failure groups ---
+
+    def _create_group(self, seat: Seat, id_: Id, members: tuple[Peer, ...]) -> None:
+        group = self._groups[id_] = Group(seat.peer, members)
+        for peer in group.others:
+            if peer.id in self.seats:
+                self._put(seat.peer.id, peer.id, Asked(id_))
+            else:
+                self._fail_group(id_)
+
+    def _heard_of_group(self, seat: Seat, source: Seat, word: Asked | Agreed | Failed) -> None:
+        group = self._groups[word.group]
+        match word:
+            case Asked(id_):
+                agreed = False
+                if seat.strategy is not None and not group.failed:
+                    agreed, effects = seat.strategy.group_asked(
+                        id_, group.creator, group.members, self.now
+                    )
+                    if agreed:
+                        group.installed[seat.peer.id] = seat.peer
+                    self._perform(seat, effects)
+                self._put(seat.peer.id, source.peer.id, Agreed(id_, agreed))
+            case Agreed(id_, agreed):
+                group.missing -= 1
+                if not agreed:
+                    self._fail_group(id_)
+                elif not group.missing and not group.failed and seat.strategy is not None:
+                    self._perform(seat, seat.strategy.group_created(id_, self.now))
+            case Failed(id_):
+                self._group_failed(seat, id_)
+
+    def _fail_group(self, id_: Id, by: Seat | None = None) -> None:
+        """Everybody in it hears, one after the other; who says so, at once."""
+        group = self._groups.get(id_)
+        if group is None or group.failed:
+            return
+        group.failed = True
+        for peer in group.installed.values():
+            if peer.id in self.seats and (by is None or peer != by.peer):
+                self._put(peer.id, peer.id, Failed(id_))
+        if by is not None and by.peer.id in group.installed:
+            self._group_failed(by, id_)
+
+    def _group_failed(self, seat: Seat, id_: Id) -> None:
+        if seat.strategy is not None:
+            self._perform(seat, seat.strategy.group_failed(id_, self.now))
+            self._forget_if_idle(seat)
+
+    def _fail_groups_of(self, dead: Peer) -> None:
+        for id_, group in self._groups.items():
+            if dead.id in group.installed or dead in group.members:
+                self._fail_group(id_)
 
 
 # --- the checks ---

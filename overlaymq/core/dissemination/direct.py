@@ -9,6 +9,7 @@ root: during a hand-over, batches and the news of it come on different streams, 
 
 Registrations are soft state: a member refreshes, a silent one expires. When a closer node arrives, the old
 root hands its members over at once, before the newcomer is active, so that no batch finds an empty table.
+So does a root that leaves, to the next in the ring; till it has gone it names that one to those who ask.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
+from overlaymq.core.dissemination.base import Standing
 from overlaymq.core.dissemination.children import Child
-from overlaymq.core.dissemination.rooted import Rooted, next_hop, numbered_as
+from overlaymq.core.dissemination.rooted import Rooted, next_hop
 from overlaymq.core.reliability.history import History
 from overlaymq.events import (
     Deliver,
@@ -35,12 +37,12 @@ from overlaymq.events import (
 )
 from overlaymq.messages import (
     Batch,
+    BatchRefused,
     Handover,
     Register,
     Registered,
     RootIs,
     RootQuery,
-    RootUnknown,
     Skipped,
     TreeNote,
     Unregister,
@@ -58,6 +60,16 @@ STOPPED = "stopped by on_forward"
 
 class Direct(Rooted):
     """See the module's text."""
+
+    __slots__ = (
+        "_fed_by",
+        "_history",
+        "_last",
+        "_lost_parent",
+        "_note",
+        "_round",
+        "_spread_count",
+    )
 
     name: ClassVar[str] = "direct"
 
@@ -107,20 +119,24 @@ class Direct(Rooted):
                 return self._registered(peer)
             case RootIs():
                 return self._told_root(message, now)
-            case RootUnknown():
-                return self._not_the_root(peer)
+            case BatchRefused():
+                return self._batch_refused(peer, message, now)
             case Unregister():
                 self._children.pop(peer.id, None)
             case TreeNote():
                 return self._noted(peer, message, now)
             case Handover():
-                return self._take_over(message, now)
+                return self._take_over(peer, message, now)
             case Skipped():
                 return self._skipped(peer, message)
         return []
 
     def deliver(self, message: Message, source: Peer, now: float) -> Effects:
-        """At the root."""
+        """At the root, or at one that leaves and has handed over."""
+        if self._root is not None and not self._is_root:
+            if isinstance(message, Register):
+                return [Send(self._root, message)]
+            return [Send(source, self._root_is(self._root))]
         if isinstance(message, Register):
             return self._add(message.member, message.last, message.note, now)
         if isinstance(message, RootQuery):
@@ -129,6 +145,8 @@ class Direct(Rooted):
 
     def root_changed(self, root: Peer | None, now: float) -> Effects:
         """Become root, hand over, or follow."""
+        if self._doubts(root):
+            return self._ask_again()
         if root is None or root == self._root:
             return []
         effects = self._hand_over(root) if self._is_root else []
@@ -174,6 +192,14 @@ class Direct(Rooted):
         """The members at the root, the root at members and publishers."""
         peers = [member.peer for member in self._children.values()]
         return [*peers, self._root] if self._root else peers
+
+    @property
+    def standing(self) -> Standing | None:
+        """The root and its members."""
+        me = self.around.me.id
+        children = tuple([one.peer for id_, one in self._children.items() if id_ != me])
+        role = "root" if self._is_root else "subscriber" if self._subscribed else "none"
+        return Standing(role, self._above, children)
 
     @property
     def idle(self) -> bool:
@@ -235,10 +261,13 @@ class Direct(Rooted):
 
     def _told_root(self, told: RootIs, now: float) -> Effects:
         effects: Effects = [Notify(Members(told.topic, told.members))]
-        if self._is_root:
+        if told.root.id == self.around.me.id or (self._is_root and not self._doubted):
             return effects
+        if self._is_root:
+            effects += self._hand_over(told.root)
         moved = self._root != told.root
         self._root = told.root
+        self._believed(now)
         if moved and self._subscribed:
             effects += self._join(now)
         return effects + self._flush(now)
@@ -251,8 +280,10 @@ class Direct(Rooted):
         handover = Send(root, Handover(self.descriptor, members))
         return [handover, *[Send(member, told) for member in members if member.id != me]]
 
-    def _take_over(self, handover: Handover, now: float) -> Effects:
+    def _take_over(self, peer: Peer, handover: Handover, now: float) -> Effects:
         effects: Effects = []
+        if self._root is not None and self._root.id == peer.id:
+            self._root = self.around.me  # the ring will say so, too, when the old root has left
         for member in handover.members[: self.around.rendezvous.max_members]:
             effects += self._add(member, 0, b"", now)
         return effects + self._flush(now)
@@ -263,7 +294,7 @@ class Direct(Rooted):
         if batch.root_sequence:
             if self._subscribed:
                 return [Deliver(batch)]
-            return [Notify(Dropped("not subscribed", batch.count))]
+            return [Notify(Dropped("not subscribed", batch.count, batch))]
         effects = self._to_root(batch, now)
         if self._root is not None and not self._is_root:
             effects.append(Send(peer, self._root_is(self._root)))
@@ -281,9 +312,9 @@ class Direct(Rooted):
         passed = self._passed(offered, now)
         effects = self._asked()
         if passed is None:
-            effects.append(Notify(Dropped(STOPPED, batch.count)))
+            effects.append(Notify(Dropped(STOPPED, batch.count, batch)))
             return effects + self._sent(batch, 0, STOPPED)
-        onward = next_hop(numbered_as(passed, offered))
+        onward = next_hop(passed)
         self._history.add(onward)
         me = self.around.me.id
         not_to = (batch.origin, me)

@@ -34,13 +34,21 @@ class Outbox:
             self.size += batch.size
         self._batches[name] = (batch, now)
 
-    def take(self, name: Name) -> bool:
-        """It was acknowledged; whether it was here."""
+    def take(self, name: Name) -> Batch | None:
+        """It was acknowledged, or is needed: the batch, if it was here."""
         held = self._batches.pop(name, None)
         if held is None:
-            return False
+            return None
         self.size -= held[0].size
-        return True
+        return held[0]
+
+    def take_oldest(self) -> Batch | None:
+        """What has been here for longest."""
+        return self.take(next(iter(self._batches))) if self._batches else None
+
+    def oldest(self, origin: Id) -> int | None:
+        """The first number of this origin that is here."""
+        return next((name[2] for name in self._batches if name[0] == origin), None)
 
     def sent_before(self, when: float) -> list[Batch]:
         """What was last sent at that time or earlier."""

@@ -12,14 +12,13 @@ its parent. It calls the application's upcalls through what is here, which keeps
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import deque
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from overlaymq.core.dissemination.base import Effects, Strategy, Surroundings
 from overlaymq.core.dissemination.outbox import Outbox
-from overlaymq.core.reliability.upcalls import MAX_NOTE, Joining, Tree
+from overlaymq.core.dissemination.upcalling import Upcalling
+from overlaymq.core.reliability.upcalls import Tree
 from overlaymq.events import (
     Deliver,
     Dropped,
@@ -33,24 +32,52 @@ from overlaymq.events import (
     SetTimer,
     Timer,
 )
-from overlaymq.messages import BatchSequenced, RootIs, RootQuery
+from overlaymq.messages import BatchRefused, BatchSequenced, RootIs, RootQuery
 
 if TYPE_CHECKING:
+    from overlaymq.core.dissemination.base import Effects, Surroundings
     from overlaymq.core.dissemination.children import Child
     from overlaymq.ids import Id
-    from overlaymq.messages import Batch, Descriptor, Message, Peer, Place, Skipped, TreeNote
+    from overlaymq.messages import (
+        Batch,
+        Descriptor,
+        Message,
+        Peer,
+        Place,
+        Skipped,
+    )
 
 MAX_HOPS_TO_ROOT = 8  # more means that nodes take each other for the root; routing will settle it
 
 
-class Rooted(Strategy):
+class Rooted(Upcalling):
     """A strategy whose publications start at the owner of the topic's key."""
+
+    __slots__ = (
+        "_asking",
+        "_children",
+        "_doubted",
+        "_outbox",
+        "_outbox_watched",
+        "_posted_to",
+        "_root",
+        "_root_until",
+        "_sender",
+        "_subscribed",
+        "_tree",
+        "_waiting",
+        "_waiting_size",
+    )
 
     def __init__(self, descriptor: Descriptor, around: Surroundings) -> None:
         super().__init__(descriptor, around)
         self._root: Peer | None = None
+        self._root_until = float("inf")
+        """When to ask again whether it still is: never, if the ring says so."""
+        self._doubted = False
+        """Whether the ring says that a root is none any more, but not who is."""
         self._subscribed = False
-        self._waiting: deque[Batch] = deque()
+        self._waiting: list[Batch] = []
         self._waiting_size = 0
         self._asking = 0
         self._outbox = Outbox()
@@ -68,17 +95,17 @@ class Rooted(Strategy):
     def _spread(self, batch: Batch, now: float) -> Effects:
         """At the root: disseminate."""
 
-    @property
-    @abstractmethod
-    def _above(self) -> Peer | None:
-        """Who feeds this node, if it is another one."""
-
     @abstractmethod
     def _member_count(self) -> int:
         """At the root: how many members there are."""
 
     def publish(self, batch: Batch, now: float) -> Effects:
-        """Deliver here, and send to the root, or hold until the root is known."""
+        """Deliver here, and send to the root, or hold until the root is known.
+
+        A publisher that was told of the root long ago asks again first: a root that vanished without a word
+        would swallow what it has to say. (Where the root acknowledges, silence tells.)"""
+        if now >= self._root_until and self.around.mode is None and not self._is_root:
+            self._root, self._root_until = None, float("inf")
         now_here = self._subscribed and self.around.mode is None
         effects: Effects = [Deliver(batch)] if now_here else []
         return effects + self._to_root(batch, now)
@@ -94,10 +121,21 @@ class Rooted(Strategy):
             return Send(self._root, message)
         return Route(self.descriptor.key, message)
 
+    def _believed(self, now: float) -> None:
+        """Another node has said who the root is."""
+        self._doubted = False
+        self._root_until = now + self.around.rendezvous.refresh_every
+
+    def _doubts(self, root: Peer | None) -> bool:
+        """The ring has said who the root is, or that it cannot know: is this node mistaken in being it?"""
+        self._root_until = float("inf")
+        self._doubted = root is None and self._is_root
+        return self._doubted
+
     def _root_is(self, root: Peer) -> RootIs:
         return RootIs(self.descriptor.id, root, self._member_count())
 
-    def _not_the_root(self, peer: Peer) -> Effects:
+    def _batch_refused(self, peer: Peer, refused: BatchRefused, now: float) -> Effects:
         """Whom this node took for the root knows nothing of the topic: the next batch asks again."""
         if self._root is not None and self._root.id == peer.id and not self._is_root:
             self._root = None
@@ -109,13 +147,16 @@ class Rooted(Strategy):
         if self._root is None or self._is_root:
             return self._hold(batch)
         if batch.hop > MAX_HOPS_TO_ROOT:
-            return [Notify(Dropped("no root", batch.count)), *self._sent(batch, 0, "no root")]
+            return [
+                Notify(Dropped("no root", batch.count, batch)),
+                *self._sent(batch, 0, "no root"),
+            ]
         effects: Effects = []
         if self.around.mode is not None and batch.origin == self.around.me.id:
             if len(self._outbox) and self._outbox.size >= self.around.delivery.window:
                 return self._hold(batch)
             effects = self._post(batch, now)
-        return [*effects, Send(self._root, next_hop(batch)), *self._sent(batch, 1)]
+        return [*effects, Send(self._root, self._in_order(batch)), *self._sent(batch, 1)]
 
     def _sent(self, batch: Batch, links: int, dropped: str = "") -> Effects:
         if batch.origin != self.around.me.id:
@@ -128,14 +169,21 @@ class Rooted(Strategy):
             # A publisher waits only after a whole message.
             limit += self.around.delivery.max_payload
         if self._waiting_size + batch.size > limit:
-            return [Notify(Dropped("no root", batch.count)), *self._sent(batch, 0, "no root")]
+            return [
+                Notify(Dropped("no root", batch.count, batch)),
+                *self._sent(batch, 0, "no root"),
+            ]
         self._waiting.append(batch)
         self._waiting_size += batch.size
         return self._ask_again() if len(self._waiting) == 1 and self._root is None else []
 
+    @property
+    def _needs_root(self) -> bool:
+        return bool(self._doubted or self._waiting or len(self._outbox))
+
     def _ask_again(self) -> Effects:
-        """Ask for the root; the timer asks again while batches wait."""
-        if not self._waiting and not len(self._outbox):
+        """Ask for the root; the timer asks again while somebody needs it."""
+        if not self._needs_root:
             return []
         self._asking += 1
         return [
@@ -151,7 +199,7 @@ class Rooted(Strategy):
         effects: Effects = []
         if len(self._outbox) and self._root is not None and self._posted_to != self._root:
             effects += self._post_again(float("inf"), now)
-        waiting, self._waiting, self._waiting_size = self._waiting, deque(), 0
+        waiting, self._waiting, self._waiting_size = self._waiting, [], 0
         for batch in waiting:
             effects += self._to_root(batch, now)
         return effects
@@ -181,13 +229,21 @@ class Rooted(Strategy):
         timer = Timer("topic.outbox", self.descriptor.id)
         return [SetTimer(timer, self.around.rendezvous.answer_timeout)]
 
+    def _in_order(self, batch: Batch) -> Batch:
+        """What goes to the root; one of this node's own says which others the root should wait for."""
+        oldest = None
+        if self.around.mode is not None and batch.origin == self.around.me.id:
+            oldest = self._outbox.oldest(batch.origin)
+        behind = batch.behind if oldest is None else max(0, batch.first - oldest)
+        return msgspec.structs.replace(batch, hop=batch.hop + 1, behind=behind, wire=None)
+
     def _post_again(self, sent_before: float, now: float) -> Effects:
         effects: Effects = []
         for batch in self._outbox.sent_before(sent_before):
             if self._is_root and self.around.mode is not None and self.around.mode.sequencing:
                 effects += self._spread(batch, now)
             elif self._root is not None and not self._is_root:
-                effects += [*self._post(batch, now), Send(self._root, next_hop(batch))]
+                effects += [*self._post(batch, now), Send(self._root, self._in_order(batch))]
         return effects
 
     def _outbox_due(self, now: float) -> Effects:
@@ -197,7 +253,8 @@ class Rooted(Strategy):
             return []
         wait = self.around.rendezvous.answer_timeout
         effects = self._post_again(now - wait / 2, now)
-        if not self._is_root:
+        # What was sent a moment ago is no reason to ask.
+        if not self._is_root and (effects or self._root is None):
             effects.append(
                 Route(self.descriptor.key, RootQuery(self.descriptor.id, self.descriptor))
             )
@@ -206,10 +263,10 @@ class Rooted(Strategy):
             effects.append(SetTimer(Timer("topic.outbox", self.descriptor.id), wait))
         return effects
 
-    def _acknowledge(self, batch: Batch, place: Place | None) -> Effects:
-        """At the root: the batch has its place."""
+    def _acknowledge(self, batch: Batch, place: Place | None, *, stopped: bool = False) -> Effects:
+        """At the root: the batch has its place, or was stopped."""
         done = BatchSequenced(
-            batch.topic, batch.origin, batch.epoch, batch.first, batch.chunk, place
+            batch.topic, batch.origin, batch.epoch, batch.first, batch.chunk, place, stopped
         )
         if batch.origin == self.around.me.id:
             return self._acknowledged(done, True)
@@ -220,60 +277,13 @@ class Rooted(Strategy):
         return effects
 
     def _acknowledged(self, done: BatchSequenced, own: bool = False) -> Effects:
-        was_here = self._outbox.take((done.origin, done.epoch, done.first, done.chunk))
+        name = (done.origin, done.epoch, done.first, done.chunk)
+        was_here = self._outbox.take(name) is not None
         if done.origin != self.around.me.id or not (was_here or own):
             return []
-        return [Notify(Sequenced(done.topic, done.first, done.chunk, done.place))]
-
-    # --- the application's upcalls ---
-
-    def _look(self, now: float) -> Tree:
-        """The tree as an upcall may see it now."""
-        tree = self._tree
-        tree.parent, tree.is_root = self._above, self._is_root
-        tree.member, tree.now = self._subscribed, now
-        return tree
-
-    def _asked(self) -> Effects:
-        """What upcalls have asked for since the last time."""
-        asked, self._tree.effects = self._tree.effects, []
-        return asked
-
-    def _passed(self, batch: Batch, now: float) -> Batch | None:
-        """What the application lets pass."""
-        on_forward = self.around.upcalls.on_forward
-        return batch if on_forward is None else on_forward(batch, self._look(now))
-
-    def _told_joined(self, child: Peer, note: bytes, now: float) -> Effects:
-        if self.around.upcalls.on_join is None:
-            return []
-        self.around.upcalls.on_join(Joining(child, note[:MAX_NOTE]), self._look(now))
-        return self._asked()
-
-    def _told_fault(self, lost: Peer, now: float) -> tuple[bytes, Effects]:
-        """The note that goes with the repair join."""
-        if self.around.upcalls.on_fault is None:
-            return b"", []
-        joining = Joining(lost)
-        self.around.upcalls.on_fault(joining, self._look(now))
-        if len(joining.note) > MAX_NOTE:
-            return b"", [Notify(Dropped("note too long")), *self._asked()]
-        return joining.note, self._asked()
-
-    def _noted(self, peer: Peer, message: TreeNote, now: float) -> Effects:
-        above = self._above
-        if peer.id not in self._children and (above is None or above.id != peer.id):
-            return [Notify(Dropped("note of a stranger"))]
-        if self.around.upcalls.on_note is None or len(message.note) > MAX_NOTE:
-            return [Notify(Dropped("note that nobody wants"))]
-        self.around.upcalls.on_note(peer, message.note, self._look(now))
-        return self._asked()
-
-    def _timed(self, token: int, now: float) -> Effects:
-        if self.around.upcalls.on_timer is None:
-            return []
-        self.around.upcalls.on_timer(token, self._look(now))
-        return self._asked()
+        if self.around.mode is not None and done.place is not None:
+            self.around.mode.on_placed(done.place)
+        return [Notify(Sequenced(done.topic, done.first, done.chunk, done.place, done.stopped))]
 
 
 def next_hop(batch: Batch) -> Batch:
@@ -281,12 +291,6 @@ def next_hop(batch: Batch) -> Batch:
     return msgspec.structs.replace(batch, hop=batch.hop + 1, wire=None)
 
 
-def numbered_as(batch: Batch, other: Batch) -> Batch:
-    """A batch that the application may have made anew, with the place that the root gave it."""
-    place = (other.root, other.root_epoch, other.root_sequence)
-    if (batch.root, batch.root_epoch, batch.root_sequence) == place:
-        return batch
-    root, epoch, sequence = place
-    return msgspec.structs.replace(
-        batch, root=root, root_epoch=epoch, root_sequence=sequence, wire=None
-    )
+def refusal(batch: Batch, root: Peer | None = None) -> BatchRefused:
+    """For whoever takes this node for the root."""
+    return BatchRefused(batch.topic, batch.origin, batch.epoch, batch.first, batch.chunk, root)

@@ -326,7 +326,7 @@ class Forwarding:
         self._held.append((routed, until))
         self._set_hold_timer(until - state.now)
         if state.joining.admitted and not state.leaf_set_complete():
-            state.repair.fill_leaf_set()
+            state.repair.close_gap()
 
     def _set_hold_timer(self, delay: float) -> None:
         if not self._hold_timer_set:

@@ -7,8 +7,9 @@
 3. *Confirmation* (MSPastry): every leaf is probed, and whoever they name. The joiner is in each of their
    leaf sets before it is active, so no key has two owners. Until then it holds what it is to deliver.
    Concurrent joiners learn of each other through the leaves they share.
-4. *Announcement and second stage* (Pastry Middleware 2001): the rows go to the nodes in them; each is
-   asked for its own row, and nearer nodes found there replace farther ones.
+4. *Announcement and second stage* (Pastry Middleware 2001): the rows go to the nodes in them, and with them
+   their distance, also to the neighbourhood set, whose tables it improves most; each is asked for its own
+   row, and nearer nodes found there replace farther ones.
 
 Each step ends in bounded time. The search and the request go on through the next entrance: the seeds, then
 any node this one has heard of, for seeds die too. A confirmation that takes longer than ``confirm_seconds``
@@ -362,15 +363,12 @@ class Joining:
         rows = [Row(number, table.row(number)) for number in range(table.depth)]
         told = tuple(state.everyone())
         for peer in told:
-            entry = table.get(peer.id)
-            if entry is None:
-                state.send(peer, Announce())
-                continue
-            row = rows[table.slot(peer.id) >> table.bits]
-            distance = table.distance(peer.id)
+            distance = min(table.distance(peer.id), state.neighbourhood.distance(peer.id))
             if distance < inf:
                 state.send(peer, Distance(distance))
-            state.send(peer, Announce((row,)))
+            is_entry = table.get(peer.id) is not None
+            row = table.slot(peer.id) >> table.bits
+            state.send(peer, Announce((rows[row],) if is_entry else ()))
         for peer in told[-SECOND_STAGE_ASKED:]:
             number = table.slot(peer.id) >> table.bits
             serial = state.next_question(peer)

@@ -153,6 +153,13 @@ class LeafSet:
             return True
         return not offset or (split < len(self._offsets) and offset >= self._offsets[split])
 
+    def span(self, low: Id, high: Id) -> bool:
+        """Whether all ids from one clockwise to the other lie between the extreme members."""
+        if not self._peers:
+            return False
+        first, last = self.ring[0].id, self.ring[-1].id
+        return (low - first) % RING + (high - low) % RING <= (last - first) % RING
+
     def closest(self, key: Id, absent: Container[Id] = ()) -> Peer:
         """The owner of the key among this node and the members, as if ``absent`` did not exist."""
         offset = (key - self.me.id) % RING
@@ -165,11 +172,16 @@ class LeafSet:
         """This node and the members, the closest to the key first."""
         return sorted([self.me, *self._peers], key=lambda peer: rank(key, peer.id))[:count]
 
-    def extremes(self) -> list[Peer]:
-        """The farthest member of each side: who to ask when the set is short."""
+    def short_sides(self) -> list[tuple[int, Peer | None]]:
+        """The sides that lack members: 1 for clockwise or -1, and the farthest member there, if any."""
         split = self._split()
-        clockwise = self._peers[max(split - 1, 0) : split]
-        return clockwise + self._peers[split : split + 1]
+        peers = self._peers
+        short: list[tuple[int, Peer | None]] = []
+        if split < self.half:
+            short.append((1, peers[split - 1] if split else None))
+        if len(peers) - split < self.half:
+            short.append((-1, peers[split] if split < len(peers) else None))
+        return short
 
     def _step(self, index: int, step: int, absent: Container[Id]) -> Peer:
         while 0 <= index < len(self._peers):

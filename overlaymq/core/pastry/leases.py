@@ -126,7 +126,7 @@ class Leases:
             return
         silent = self._silent()
         for peer in silent:
-            state.send(peer, Heartbeat(state.now))
+            self._beat(peer)
             state.liveness.probe(peer)
         if silent:
             self._set_retry()
@@ -134,11 +134,12 @@ class Leases:
     def announced(self, peer: Peer) -> None:
         """A neighbour has become active, and may have been asked before it could grant anything."""
         if self._state.active and any(silent.id == peer.id for silent in self._silent()):
-            self._state.send(peer, Heartbeat(self._state.now))
+            self._beat(peer)
 
     def granted(self, peer: Peer, lease: Lease) -> None:
         """A neighbour's answer."""
         state = self._state
+        state.hear_rider(peer, lease.digest)
         if not state.now - state.config.lease <= lease.asked_at <= state.now:
             state.drop("pastry: a lease that nobody asked for")
             return
@@ -158,10 +159,14 @@ class Leases:
             self.clear()
             return
         self._asked_left, self._asked_right, self._asked_at = left.id, right.id, state.now
-        state.send(left, Heartbeat(state.now))
+        self._beat(left)
         if right.id != left.id:
-            state.send(right, Heartbeat(state.now))
+            self._beat(right)
         self._set_retry()
+
+    def _beat(self, peer: Peer) -> None:
+        state = self._state
+        state.send(peer, Heartbeat(state.now, state.rider.digest(peer.id, state.now)))
 
     def _silent(self) -> list[Peer]:
         leaves = self._state.leaves
@@ -189,7 +194,8 @@ class Leases:
         leaves = state.leaves
         if leaves.beside(peer.id):
             if self._promise(peer.id):
-                state.send(peer, Lease(question.asked_at))
+                digest = state.rider.digest(peer.id, state.now)
+                state.send(peer, Lease(question.asked_at, digest))
         elif leaves.get(peer.id) is not None or leaves.admits(peer.id):
             state.failed.pop(peer.id, None)
             state.liveness.probe(peer)

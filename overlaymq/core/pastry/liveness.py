@@ -5,10 +5,12 @@ does not answer. A node that does not acknowledge or whose link breaks is *suspe
 probed. Only when the probe and its retries fail, and no lease that this node granted it is running, is it
 dead and removed. A rumour of death is never believed, only verified, and not more often than a probe takes.
 Who finds a death out probes its whole leaf set with the list of the failed, so that several adjacent
-failures are found in parallel; who was told of it and has verified it does not tell it again (deviation:
-MSPastry's nodes all do, about l * l messages a death). Deaths come in bursts, so there is one such round in
-a probe timeout, which tells of all, and leaves out who has heard of them by another probe or answer; the
-gap itself is closed at once (``settle``).
+failures are found in parallel; who is told of it meanwhile by another leaf, or was told before, verifies it
+and does not tell it again (deviation: MSPastry's nodes all do, about l * l messages a death). Such a node
+also has the teller's leaf set, in which its own new leaf usually is: it asks that one first, and an extreme
+leaf only if nobody there fits. So even who was told by nobody hears of the death, from the one whose new leaf
+it is to be. Deaths come in bursts, so there is one such round in a probe timeout, which tells of all, and
+leaves out who has heard of them by another probe or answer; the gap itself is closed at once (``settle``).
 
 A leaf probe carries the prober's leaf set and the ids it believes failed. Whoever is heard from in a
 probe or its answer enters the leaf set; those it names are probed before they may, but only as many as
@@ -46,9 +48,9 @@ BROKEN_LINK_PAUSE = 0.25
 
 class Probing:
     """An outstanding leaf probe. ``round`` tells its timer from that of an earlier try; ``rumour``: others
-    know of the death, if it is one."""
+    know of the death, if it is one; ``heirs``: who may take the place, by the word of who told of it."""
 
-    __slots__ = ("heard", "peer", "round", "rumour", "sent_at", "tries")
+    __slots__ = ("heard", "heirs", "peer", "round", "rumour", "sent_at", "tries")
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
@@ -57,6 +59,7 @@ class Probing:
         self.sent_at = 0.0
         self.heard = False
         self.rumour = False
+        self.heirs: tuple[Peer, ...] = ()
 
 
 class Liveness:
@@ -64,6 +67,7 @@ class Liveness:
 
     __slots__ = (
         "_answered",
+        "_heirs",
         "_probing",
         "_quiet",
         "_round",
@@ -79,6 +83,7 @@ class Liveness:
         self._state = state
         self._probing: dict[Id, Probing] = {}
         self._quiet = False
+        self._heirs: tuple[Peer, ...] = ()
         self._round = 0
         self._spares: dict[Id, Peer] = {}
         self._answered: dict[Id, float] = {}
@@ -108,6 +113,7 @@ class Liveness:
         """A heartbeat: only active nodes send it."""
         self._state.arrivals.joined(peer.id)
         self._state.leases.asked(peer, question)
+        self._state.hear_rider(peer, question.digest)
 
     def heard_member(self, peer: Peer) -> bool:
         """A message that only a ring member sends; False if it is from before the node came back."""
@@ -197,9 +203,9 @@ class Liveness:
             self._state.suspects.pop(id_, None)
             self._state.release_due = True
         else:
-            self._quiet = probing.rumour
+            self._quiet, self._heirs = probing.rumour, probing.heirs
             self.died(probing.peer)
-            self._quiet = False
+            self._quiet, self._heirs = False, ()
         self.settle()
 
     def died(self, peer: Peer) -> None:
@@ -222,12 +228,15 @@ class Liveness:
             return
         self._probing.pop(peer.id, None)
         known = state.known(peer.id)
+        # It tells all its leaves itself.
+        self._quiet, self._heirs = True, state.listed(leaves, "leaf set")
         state.forget(peer)
+        self._quiet, self._heirs = False, ()
         if known is not None:
             self._tell_gone(peer)
         else:
             state.forwarding.reroute_from(peer.id)
-        self._probe_named(leaves)
+        self.probe_named(leaves)
         self.settle()
 
     # --- leaf probes -------------------------------------------------------------------------------
@@ -276,8 +285,7 @@ class Liveness:
         """A leaf is gone: the others will be told, together with what else dies meanwhile. Who was told
         itself only closes its gap."""
         if self._quiet:
-            for extreme in self._state.leaves.extremes():
-                self.probe(extreme)
+            self._state.repair.close_gap(self._heirs)
             return
         self._told.clear()
         if self._will_tell:
@@ -302,7 +310,7 @@ class Liveness:
         state = self._state
         if self._spares and not self._probing:
             spares, self._spares = tuple(self._spares.values()), {}
-            self._probe_named(spares)
+            self.probe_named(spares)
             self._spares = {}
         if self._probing or not state.joining.admitted:
             return
@@ -313,6 +321,7 @@ class Liveness:
 
     def _believe(self, peer: Peer, message: LeafProbe | LeafProbeReply) -> None:
         state = self._state
+        leaves = state.listed(message.leaves, "leaf set")
         state.failed.pop(peer.id, None)
         state.add_leaf(peer)
         if message.active:
@@ -327,16 +336,23 @@ class Liveness:
             for id_ in message.failed:
                 known = state.known(id_)
                 if known is not None and id_ != peer.id:
-                    self._verify(known)
-        self._probe_named(message.leaves)
+                    self._verify(known, (peer, *leaves), isinstance(message, LeafProbe))
+        self.probe_named(leaves)
 
-    def _verify(self, peer: Peer) -> None:
+    def _verify(self, peer: Peer, heirs: tuple[Peer, ...], told: bool) -> None:
         """Look into a rumour of death, but not of the same node again and again: every answer carries
         rumours, too, and after a partition all of them are about the living."""
         state = self._state
+        probing = self._probing.get(peer.id)
+        if probing is not None:
+            if told and state.leaves.get(heirs[0].id) is not None:
+                # Who finds out at the same time need not tell the same leaves again.
+                probing.rumour = True
+                probing.heirs = heirs
+            return
         pause = self._rumour_pause() - (state.now - self._answered.get(peer.id, -inf))
         if pause <= 0:
-            self._probe_rumoured(peer)
+            self._probe_rumoured(peer, heirs)
         elif peer.id not in self._rumours:
             self._rumours[peer.id] = None
             state.set_timer("rumour", pause, peer.id)
@@ -348,15 +364,18 @@ class Liveness:
         if known is not None:
             self._probe_rumoured(known)
 
-    def _probe_rumoured(self, peer: Peer) -> None:
+    def _probe_rumoured(self, peer: Peer, heirs: tuple[Peer, ...] = ()) -> None:
         if peer.id not in self._probing and self.probe(peer):
-            self._probing[peer.id].rumour = True
+            probing = self._probing[peer.id]
+            probing.rumour = True
+            probing.heirs = heirs
 
     def _rumour_pause(self) -> float:
         config = self._state.config
         return config.probe_timeout * (config.probe_retries + 1)
 
-    def _probe_named(self, peers: tuple[Peer, ...]) -> None:
+    def probe_named(self, peers: tuple[Peer, ...]) -> bool:
+        """Probe those that there is room for in the leaf set; whether there are any."""
         state = self._state
         admits = state.leaves.admits
         fitting = [
@@ -369,6 +388,7 @@ class Liveness:
             self.probe(named)
         if len(chosen) < len(fitting):
             self._keep_spares(fitting, chosen)
+        return bool(chosen)
 
     def _keep_spares(self, fitting: list[Peer], chosen: list[Peer]) -> None:
         spares = self._spares

@@ -3,8 +3,10 @@
 Each activity has its own period and a random phase: leaf gossip with a random leaf, an exchange of each row
 with a random entry of it (locality, empty slots), a look at a random neighbour.
 
-Distances are symmetric enough: a node that has measured another and kept it tells it the figure, so the
-other need not measure (MSPastry). Hearsay enters the routing table only once it was measured.
+Distances are symmetric enough: a node that has measured another tells it the figure, so the other need not
+measure (MSPastry). It does so if it kept the other, or if the other is nearer than the farthest of its own
+row: then it may well be the nearest for a slot of the other's, which is how tables improve when nodes arrive
+(deviation: MSPastry tells all that it measured). Hearsay enters the routing table only once it was measured.
 
 *Healing*: nodes lost and the seeds are remembered. Now and then one of them is handed a leaf probe routed to
 this node's own id. In one ring it comes back and nothing happens. In another ring it reaches the node
@@ -137,7 +139,8 @@ class Maintenance:
         is_new = self._consider(peer, seconds)
         if is_new or state.known(peer.id) is not None:
             state.forwarding.takes(peer.id, seconds)
-        if is_new and state.active:
+        if state.active and (is_new or seconds < state.table.reach(peer.id)):
+            # Its row is like this one's: a node as near as that may be the nearest for one of its slots.
             state.send(peer, Distance(seconds))
 
     def told_distance(self, peer: Peer, message: Distance) -> None:

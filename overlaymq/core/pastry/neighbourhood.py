@@ -7,6 +7,7 @@ routing looks through. Only measured nodes enter.
 from __future__ import annotations
 
 from bisect import insort
+from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,12 +32,21 @@ class Neighbourhood:
         """Nearest first."""
         return tuple([peer for _, _, peer in self._entries])
 
+    @property
+    def entries(self) -> list[tuple[float, Peer]]:
+        """With their distances, nearest first."""
+        return [(distance, peer) for distance, _, peer in self._entries]
+
     def get(self, id_: Id) -> Peer | None:
         """The member with this id."""
         for _, known, peer in self._entries:
             if known == id_:
                 return peer
         return None
+
+    def distance(self, id_: Id) -> float:
+        """How far a member is, or infinity."""
+        return next((distance for distance, known, _ in self._entries if known == id_), inf)
 
     def add(self, peer: Peer, distance: float) -> bool:
         """Offer a measured node; whether it is new in the set."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from overlaymq.config import PastryConfig
     from overlaymq.core.dissemination.base import Effects
     from overlaymq.core.pastry.application import Application
+    from overlaymq.core.pastry.rider import Rider
     from overlaymq.events import Timer
     from overlaymq.messages import Message
 
@@ -82,6 +83,10 @@ class Pastry:
         """This node."""
         return self.state.me
 
+    def carry(self, rider: Rider) -> None:
+        """Let the layer above ride on heartbeats."""
+        self.state.rider = rider
+
     @property
     def active(self) -> bool:
         """Whether this node delivers: its leaf set has confirmed it."""
@@ -91,6 +96,12 @@ class Pastry:
     def kept(self) -> frozenset[Id]:
         """The ids of the peers whose links should stay open."""
         return frozenset([leaf.id for leaf in self.state.leaves.members])
+
+    @property
+    def ring_neighbours(self) -> frozenset[Id]:
+        """The ids of the nodes to the left and to the right, which heartbeats go to."""
+        leaves = self.state.leaves
+        return frozenset([peer.id for peer in (leaves.left, leaves.right) if peer is not None])
 
     def leaves(self) -> tuple[Peer, ...]:
         """The leaf set, clockwise from its farthest counter-clockwise member."""

@@ -1,11 +1,14 @@
 """Closing gaps after a failure (Scribe JSAC II-B; Pastry Middleware 2001; protocols.md 1.5, 1.8).
 
 *Leaf set*: the extreme live member of the short side knows the nodes beyond; it is asked, and whom it
-names is heard from before being added. If a whole side is gone, the table's nearest node that way is
-asked instead.
+names is heard from before being added. If a whole side is gone, or nobody on it could help, the table's
+nearest node that way is asked.
 
 *Routing table*, lazily: another entry of the same row is asked for its entry of that slot, then entries of
-the next row, which share as many digits and cover wider ground.
+the next row, which share as many digits and cover wider ground. First this node looks at what it knows.
+A fitting member of the neighbourhood set is nearer than anybody who could be named. Leaves fit only slots
+of so few nodes that the leaf set knows nearly all of them, and where it covers the slot's whole range and
+has nobody for it, nobody exists. (The original asks in each case.)
 
 *Hole patching* (FreePastry): a neighbour whose hop did not lengthen the prefix lacked an entry; it is sent
 this node's row, not more often than the throttle allows.
@@ -13,9 +16,11 @@ this node's row, not more often than the throttle allows.
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from overlaymq.core.pastry.forwarding import lacked_entry
+from overlaymq.core.pastry.leafset import HALF_RING
 from overlaymq.ids import RING, digit, shared_digits
 from overlaymq.messages import Row, RowOffer, SlotReply, SlotRequest, StateRequest
 
@@ -26,24 +31,29 @@ if TYPE_CHECKING:
 
 REPAIRS_KEPT = 64
 PATCHED_KEPT = 64
+OUTSIDERS_ASKED = 4
+"""How many of each side when the nearest did not help: a guess. A node that was cut off finds out by them
+that it is alone."""
 
 
 class Repair:
-    """``_repairs``: slot -> whom to ask, the one being asked last."""
+    """``_repairs``: slot -> whom to ask, the one being asked last. ``_gap``: the leaf set when it was last
+    asked to be filled."""
 
-    __slots__ = ("_patched", "_repairs", "_state")
+    __slots__ = ("_gap", "_patched", "_repairs", "_state")
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._repairs: dict[int, list[Peer]] = {}
         self._patched: dict[Id, float] = {}
+        self._gap: tuple[Peer, ...] = ()
 
     def after_loss(self, peer: Peer, slot: int | None, was_leaf: bool, was_neighbour: bool) -> None:
         """A node has left the tables."""
         state = self._state
         for waiting in [s for s, asked in self._repairs.items() if asked[-1].id == peer.id]:
             self._ask_next(waiting)
-        if slot is not None:
+        if slot is not None and not self._refill(slot):
             self._start(slot)
         if was_neighbour:
             nearest = state.neighbourhood.peers[:1]
@@ -53,17 +63,38 @@ class Repair:
         if was_leaf:
             state.liveness.tell_leaves()
 
-    def fill_leaf_set(self) -> None:
-        """The leaf set has a gap: ask the extremes and the nearest outsider of each side."""
+    def close_gap(self, named: tuple[Peer, ...] = ()) -> None:
+        """The leaf set has a gap. Whoever is named on the short side knows best who else there is; else its
+        extreme is asked or, if none answers, the nearest outsider of that side."""
         state = self._state
-        for extreme in state.leaves.extremes():
-            if extreme.id not in state.suspects:
+        me = state.me.id
+        for side, extreme in state.leaves.short_sides():
+            beyond = [peer for peer in named if side * (peer.id - me) % RING < HALF_RING]
+            if state.liveness.probe_named(tuple(beyond)):
+                continue
+            if extreme is not None and extreme.id not in state.suspects:
                 state.liveness.probe(extreme)
+            else:
+                self._ask_outsiders(side, 1)
+
+    def fill_leaf_set(self) -> None:
+        """There is a gap, and no question is under way. Who was asked last time and could not help is not
+        asked alone again: that would go on for ever."""
+        state = self._state
+        members = state.leaves.ring
+        self.close_gap()
+        if members == self._gap:
+            for side in (1, -1):
+                self._ask_outsiders(side, OUTSIDERS_ASKED)
+        self._gap = members
+
+    def _ask_outsiders(self, side: int, count: int) -> None:
+        state = self._state
+        me = state.me.id
         outsiders = [peer for peer in state.table.peers if state.leaves.get(peer.id) is None]
-        if outsiders:
-            me = state.me.id
-            state.liveness.probe(min(outsiders, key=lambda peer: (peer.id - me) % RING))
-            state.liveness.probe(min(outsiders, key=lambda peer: (me - peer.id) % RING))
+        outsiders.sort(key=lambda peer: side * (peer.id - me) % RING)
+        for peer in outsiders[:count]:
+            state.liveness.probe(peer)
 
     def asked(self, peer: Peer, request: SlotRequest) -> None:
         """A node repairs its table; what this one knows fits if they share the row's prefix."""
@@ -112,6 +143,23 @@ class Repair:
             del self._patched[next(iter(self._patched))]
         self._patched[previous.id] = state.now
         state.send(previous, RowOffer(Row(row, state.table.row(row))))
+
+    def _refill(self, slot: int) -> bool:
+        """Whether what this node knows settles who is to be in a slot."""
+        state = self._state
+        table, suspects = state.table, state.suspects
+        for distance, neighbour in state.neighbourhood.entries:
+            if table.slot(neighbour.id) == slot and neighbour.id not in suspects:
+                table.consider(neighbour, distance)
+                return True
+        found = False
+        for leaf in state.leaves.members:
+            doubtful = leaf.id in suspects or leaf.id in state.arrivals
+            if table.slot(leaf.id) == slot and not doubtful:
+                table.consider(leaf, inf)
+                state.measure(leaf)
+                found = True
+        return found or state.leaves.span(*table.span(slot))
 
     def _start(self, slot: int) -> None:
         state = self._state

@@ -14,6 +14,7 @@ import msgspec
 
 from overlaymq.core.pastry.leafset import LeafSet
 from overlaymq.core.pastry.neighbourhood import Neighbourhood
+from overlaymq.core.pastry.rider import NoRider, Rider
 from overlaymq.core.pastry.table import RoutingTable
 from overlaymq.events import Dropped, Notify, Probe, Send, SetTimer, Timer
 
@@ -40,6 +41,10 @@ FAILED_KEPT = 64
 FAILED_SECONDS = 60.0
 MEASURING_KEPT = 512
 ASKED_KEPT = 256
+SHORTEST_WAIT = 0.001
+"""A timer for the rest of some time may fire a rounding error early, on a clock that runs at another rate.
+What is left then is no longer than the clock can tell apart, and a timer for that would fire again and again
+at the same instant. Below any wait that matters: a guess."""
 LISTED_PEERS = 256
 """No honest node lists more peers than this in one field: anything longer is dropped unread."""
 
@@ -87,6 +92,7 @@ class State:
         "random",
         "release_due",
         "repair",
+        "rider",
         "serial",
         "suspects",
         "table",
@@ -108,6 +114,7 @@ class State:
         self.config = config
         self.random = random
         self.application = application
+        self.rider: Rider = NoRider()
         self.active = False
         self.now = 0.0
         self.effects: Effects = []
@@ -130,9 +137,14 @@ class State:
         """Give a message to a peer."""
         self.effects.append(Send(peer, message))
 
+    def hear_rider(self, peer: Peer, digest: int) -> None:
+        """Hand over what rode on a neighbour's message."""
+        self.effects.extend(self.rider.heard(peer, digest, self.now))
+
     def set_timer(self, part: str, delay: float, subject: int = 0, round: int = 0) -> None:
         """Have ``TimerFired`` come back to the named part of Pastry."""
-        self.effects.append(SetTimer(Timer("pastry." + part, subject, round), delay))
+        timer = Timer("pastry." + part, subject, round)
+        self.effects.append(SetTimer(timer, max(delay, SHORTEST_WAIT)))
 
     def notify(self, event: Event) -> None:
         """Tell the application."""

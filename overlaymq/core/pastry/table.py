@@ -54,6 +54,13 @@ class RoutingTable:
         column = (id_ >> (BITS - bits * (row + 1))) & ((1 << bits) - 1)
         return (row << bits) | column
 
+    def span(self, slot: int) -> tuple[Id, Id]:
+        """The smallest and the largest id that belong into a slot."""
+        row, column = slot >> self.bits, slot & ((1 << self.bits) - 1)
+        below = BITS - self.bits * (row + 1)
+        prefix = self.me >> (below + self.bits) << self.bits | column
+        return Id(prefix << below), Id(((prefix + 1) << below) - 1)
+
     def at(self, row: int, column: int) -> Peer | None:
         """The entry of a slot."""
         return self._slots.get((row << self.bits) | column)
@@ -76,6 +83,12 @@ class RoutingTable:
     def distance(self, id_: Id) -> float:
         """The measured distance of an entry, or infinity."""
         return self._distances.get(self.slot(id_), inf) if self.get(id_) is not None else inf
+
+    def reach(self, id_: Id) -> float:
+        """The largest measured distance of an entry in the row that a node belongs into."""
+        first = self.slot(id_) >> self.bits << self.bits
+        known = self._distances
+        return max((known.get(n, 0.0) for n in range(first, first + (1 << self.bits))), default=0.0)
 
     def wants(self, id_: Id) -> bool:
         """Whether the slot of this id is empty."""

@@ -8,25 +8,39 @@ what nobody has, and announces each loss. It keeps what passes for those below, 
 from __future__ import annotations
 
 from abc import abstractmethod
+from math import inf
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from overlaymq.core.reliability.claims import Claims
+from overlaymq.core.reliability.large import Large
 from overlaymq.core.reliability.shelf import Buffer, Shelf, end_of, epoch_of
-from overlaymq.core.reliability.tree_mode import TreeMode
 from overlaymq.events import EpochChanged, Missed
-from overlaymq.messages import Epoch, Place, TreeGone, TreeNeed, TreeStatus, TreeTold
+from overlaymq.messages import (
+    Epoch,
+    Place,
+    TreeGone,
+    TreeHad,
+    TreeNeed,
+    TreeStable,
+    TreeStatus,
+    TreeTold,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from overlaymq.config import DeliveryConfig
+    from overlaymq.core.reliability.claims import Range
     from overlaymq.core.reliability.upcalls import ModeTree
     from overlaymq.ids import Id
     from overlaymq.messages import Batch, Message, Peer, TreeJoin
 
 GAP = 0
 """The timer of gaps."""
+MAX_BEEN = 32
+"""Epochs that a node remembers to have gone through or left out: a guess, some times what is told."""
 PAST = 8
 """Epochs before the present one that are told: a guess, more than a repair's time sees."""
 MAX_WANTS = 64
@@ -39,7 +53,7 @@ SLOWEST = 8
 """Questions are repeated after reorder_wait, then twice that, up to so many times that: a guess."""
 
 
-class Follower(TreeMode):
+class Follower(Large):
     """See the module's text."""
 
     def __init__(self, topic: Id, config: DeliveryConfig) -> None:
@@ -50,9 +64,12 @@ class Follower(TreeMode):
         """Whether nothing was had yet, so that nothing old is wanted."""
         self._newest: Epoch | None = None
         self._past: tuple[Place, ...] = ()
-        self._wants: dict[tuple[Epoch, int, int], float] = {}
-        self._claims: dict[Id, Place] = {}
-        """What children expected when they joined: a root asks those that are further."""
+        self._hearsay = False
+        """Whether this node has only a child's word for that: what was before is not known."""
+        self._wants: dict[Range, float] = {}
+        self._claims = Claims()
+        self._been: dict[Epoch, float] = {}
+        """How far this node has gone through epochs below the present one, or has said that it will not."""
         self._rivals: dict[Epoch, None] = {}
         """Epochs of other roots that were reported upwards."""
         self._stalled_since = float("-inf")
@@ -101,6 +118,9 @@ class Follower(TreeMode):
 
     def status(self, join: TreeJoin | None = None) -> TreeStatus | None:
         """What is known, and where a newcomer begins."""
+        return None if self._hearsay else self._status(join)
+
+    def _status(self, join: TreeJoin | None = None) -> TreeStatus | None:
         if self._newest is None:
             return None
         last = self._buffer.shelf(self._newest).last
@@ -173,6 +193,7 @@ class Follower(TreeMode):
             if following is None:
                 break
             self._enter(following, tree)
+        self._progressed(tree)
         if self._missing():
             self._ask_later(tree)
 
@@ -194,6 +215,7 @@ class Follower(TreeMode):
             if lost < shelf.next:
                 return
             if tree.member:
+                self._below.missed(Place(epoch, shelf.next), Place(epoch, lost))
                 tree.announce(Missed(self.topic, epoch.root, shelf.next, lost, epoch.counter))
             shelf.next = lost + 1
 
@@ -214,7 +236,10 @@ class Follower(TreeMode):
             epoch = self._newest
         if tree.member:
             last = min(known.get(self._at, former.last), former.last)
+            self._below.missed(Place(self._at, former.next), Place(epoch, 0))
             tree.announce(EpochChanged(self.topic, self._at, last, epoch))
+        for passed in (self._at, *[one for one in known if self._at < one < epoch]):
+            self._pass_by(passed, inf)
         self._at = epoch
         shelf = self._buffer.shelf(epoch)
         if not shelf.begun:
@@ -231,6 +256,7 @@ class Follower(TreeMode):
         self._wait = self.config.reorder_wait
         for want in self._wants:
             self._wants[want] = tree.now
+        self._report_to_new_parent(tree)
         if self._missing():
             self._ask_later(tree)
 
@@ -266,7 +292,8 @@ class Follower(TreeMode):
     def _report(self, status: TreeStatus, tree: ModeTree) -> None:
         """Followers of another root do not go back to what they left out: the root must know."""
         epoch = status.last.epoch
-        if epoch in self._rivals or any(place.epoch == epoch for place in self._past):
+        known = any(place.epoch == epoch for place in self._past)
+        if epoch in self._rivals or (known and not left_out(status, self._past)):
             return
         self._rivals[epoch] = None
         if len(self._rivals) > MAX_RIVALS:
@@ -280,6 +307,8 @@ class Follower(TreeMode):
         """The first that this node hears."""
         self._at = self._newest = status.last.epoch
         self._past = status.past[:PAST]
+        for place in self._past:
+            self._pass_by(place.epoch, inf)
         shelf = self._buffer.shelf(self._at)
         shelf.begin(max(1, status.start))
         shelf.skip = status.skip if shelf.start == status.start else 0
@@ -290,10 +319,32 @@ class Follower(TreeMode):
             tree.say(child, told)
         self._advance(tree)
 
+    def _leave_out(self, past: Iterable[Place], tree: ModeTree) -> None:
+        """Of two that reigned at once, others may have followed the lower one. Who is with the higher one
+        does not go back, and says so to its subscribers."""
+        for place in past:
+            epoch, last = place.epoch, place.sequence
+            told = self._been.get(epoch, 0)
+            if self._at is None or epoch >= self._at or last <= told:
+                continue
+            self._pass_by(epoch, last)
+            if tree.member:
+                first = int(told) + 1
+                self._below.missed(Place(epoch, first), Place(epoch, last))
+                tree.announce(Missed(self.topic, epoch.root, first, last, epoch.counter))
+
+    def _pass_by(self, epoch: Epoch, last: float) -> None:
+        self._been.pop(epoch, None)
+        self._been[epoch] = last
+        if len(self._been) > MAX_BEEN:
+            del self._been[next(iter(self._been))]
+
     def _learn(self, status: TreeStatus, tree: ModeTree) -> None:
         """The same epoch or a later one."""
         later = self._newest is None or status.last.epoch > self._newest
-        before = self.status() if later else None
+        before = self._status() if later else None
+        first_hand, self._hearsay = self._hearsay, False
+        self._leave_out(status.past, tree)
         self._newest = status.last.epoch
         self._past = merged(status.past if later else (*status.past, *self._past), self._newest)
         for place in (status.last, *self._past):
@@ -306,12 +357,13 @@ class Follower(TreeMode):
             self._publish_again(status, tree)
             self._report(before, tree)
         self._advance(tree)
-        if later:
+        if later or first_hand:
             for child in tree.children:
                 self._tell(child, tree)
 
     def _tell(self, peer: Peer, tree: ModeTree) -> None:
-        status = self.status()
+        above = tree.parent is not None and tree.parent.id == peer.id
+        status = self._status() if above else self.status()
         if status is not None:
             tree.say(peer, TreeTold(self.topic, status))
 
@@ -320,14 +372,15 @@ class Follower(TreeMode):
     def on_join(self, join: TreeJoin, tree: ModeTree) -> None:
         """Send a child what it needs next, and all that follows."""
         child, expects = join.child, join.expects
+        self._below.joined(child, join.members, tree.now)
         if expects is None:
-            self._claims.pop(child.id, None)
+            self._claims.forget(child.id)
             if join.last and self._newest is not None:
                 start, _ = self._latest(join.last)
                 shelf = self._buffer.shelf(self._newest)
                 self._serve(child, shelf.between(start, shelf.last), tree)
             return
-        self._claims[child.id] = expects
+        self._claims.joined(child.id, expects)
         self._word_of(child.id, expects, tree)
         if self._newest is None:
             if not tree.is_root:
@@ -348,8 +401,10 @@ class Follower(TreeMode):
             self._serve(child, self._from(expects), tree)
 
     def _begin_for_child(self, expects: Place) -> None:
-        """A forwarder that knows nothing yet needs what its first child needs."""
+        """A forwarder that knows nothing yet needs what its first child needs. It tells its other children
+        nothing before its parent has told it: they would leave out the epochs in between."""
         self._at = self._newest = expects.epoch
+        self._hearsay = True
         shelf = self._buffer.shelf(expects.epoch)
         shelf.begin(max(1, expects.sequence))
         self._blank = shelf.last == 0
@@ -365,6 +420,8 @@ class Follower(TreeMode):
         """As much as half a window holds; for the rest the peer will ask."""
         room = self.config.window // 2
         for batch in batches:
+            if tree.reticent and batch.root != tree.me.id:
+                continue
             room -= batch.size
             if room < 0:
                 return
@@ -384,11 +441,21 @@ class Follower(TreeMode):
                 self._gone(message.epoch, message.first, message.last, peer, tree)
             case TreeTold():
                 self.on_status(peer, message.status, tree)
+            case TreeHad() if not above:
+                self._heard(peer, message, tree)
+            case TreeStable() if above:
+                self._told_stable(message.place, tree)
+
+    def _let_go(self, stable: Place, tree: ModeTree) -> None:
+        self._buffer.stable = stable
+        self._buffer.trim(tree.now)
 
     def _needed(self, peer: Peer, need: TreeNeed, above: bool, tree: ModeTree) -> None:
         epoch, shelf = need.epoch, self._buffer.find(need.epoch)
         if need.first < 1 or need.last < need.first:
             return
+        if tree.reticent and epoch.root != tree.me.id:
+            shelf = None  # who wants it asks others
         if shelf is None:
             missing = [(need.first, need.last)]
         else:
@@ -432,7 +499,7 @@ class Follower(TreeMode):
             if first <= key[2] and last >= key[1] and not self._absent(key):
                 del self._wants[key]
 
-    def _absent(self, want: tuple[Epoch, int, int]) -> list[tuple[int, int]]:
+    def _absent(self, want: Range) -> list[tuple[int, int]]:
         shelf = self._buffer.find(want[0])
         return [want[1:]] if shelf is None else shelf.absent(want[1], want[2])
 
@@ -469,17 +536,10 @@ class Follower(TreeMode):
         return tree.parent is not None
 
     def _ask_below(self, epoch: Epoch, first: int, last: int, tree: ModeTree) -> bool:
-        target = self._further_child(Place(epoch, last), tree)
+        target = self._claims.whom_to_ask((epoch, first, last), tree)
         if target is not None:
             tree.say(target, TreeNeed(self.topic, epoch, first, last))
         return target is not None
-
-    def _further_child(self, place: Place, tree: ModeTree) -> Peer | None:
-        """A root asks a child that is beyond this place, or has come furthest towards it."""
-        there = [(claim, id_) for id_, claim in self._claims.items() if tree.child(id_) is not None]
-        beyond = [pair for pair in there if pair[0] > place]
-        best = min(beyond) if beyond else max(there, default=None)
-        return None if best is None else tree.child(best[1])
 
     def _give_up_what_waited(self, tree: ModeTree) -> None:
         """A gap that was there long enough, and all others that were there then."""
@@ -504,7 +564,7 @@ class Follower(TreeMode):
     def _gone(self, epoch: Epoch, first: int, last: int, said: Peer | None, tree: ModeTree) -> None:
         """Nobody above has it. A root whose child has not, asks another, or waits for one that may have."""
         if said is not None and tree.child(said.id) is not None:
-            self._claims.pop(said.id, None)
+            self._claims.lacking(said.id, (epoch, first, last))
             if self._ask_below(epoch, first, last, tree):
                 return
             if tree.parent is not None:
@@ -526,6 +586,20 @@ class Follower(TreeMode):
                 if first <= last:
                     shelf.lose(first, last)
         self._advance(tree)
+
+
+def left_out(status: TreeStatus, known: Iterable[Place]) -> list[tuple[Epoch, int, int]]:
+    """What is known of epochs before this one, and its followers have not gone through.
+
+    An epoch that is not the first had one before it: if none is told, it is not known what they know."""
+    theirs = {place.epoch: place.sequence for place in status.past}
+    if not theirs and status.last.epoch.counter > 1:
+        return []
+    return [
+        (place.epoch, theirs.get(place.epoch, 0) + 1, place.sequence)
+        for place in known
+        if place.epoch < status.last.epoch and place.sequence > theirs.get(place.epoch, 0)
+    ]
 
 
 def merged(places: Iterable[Place], below: Epoch) -> tuple[Place, ...]:

@@ -1,4 +1,4 @@
-"""Recent batches of a topic at its root, for late joiners (``since=Last(n)``).
+"""Recent batches of a topic, for late joiners (``since=Last(n)``).
 
 Bounded in messages and bytes.
 """
@@ -23,21 +23,33 @@ class History:
     def __init__(self, max_messages: int, max_bytes: int) -> None:
         self._max_messages = max_messages
         self._max_bytes = max_bytes
-        self._batches: deque[Batch] = deque()
+        self._batches: deque[Batch] | None = None  # an empty one takes 760 bytes, on every node
         self._messages = 0
         self._bytes = 0
 
+    @property
+    def messages(self) -> int:
+        """How many are here."""
+        return self._messages
+
+    def clear(self) -> None:
+        """Forget all: what comes next does not follow."""
+        self._batches, self._messages, self._bytes = None, 0, 0
+
     def add(self, batch: Batch) -> None:
         """Keep a batch, forgetting the oldest beyond the bounds."""
-        self._batches.append(batch)
-        self._messages += _messages(batch)
+        batches = self._batches
+        if batches is None:
+            batches = self._batches = deque()
+        batches.append(batch)
+        self._messages += messages_of(batch)
         self._bytes += batch.size
-        while self._batches and (
+        while batches and (
             self._bytes > self._max_bytes
-            or self._messages - _messages(self._batches[0]) >= self._max_messages
+            or self._messages - messages_of(batches[0]) >= self._max_messages
         ):
-            oldest = self._batches.popleft()
-            self._messages -= _messages(oldest)
+            oldest = batches.popleft()
+            self._messages -= messages_of(oldest)
             self._bytes -= oldest.size
 
     def last(self, count: int) -> list[Batch]:
@@ -45,10 +57,10 @@ class History:
         chosen: list[Batch] = []
         begun: set[tuple[Id, int, int]] = set()
         wanted = count
-        for batch in reversed(self._batches):
+        for batch in reversed(self._batches or ()):
             if wanted <= 0:
                 break
-            wanted -= _messages(batch)
+            wanted -= messages_of(batch)
             if batch.chunk == 0:
                 begun.add((batch.origin, batch.epoch, batch.first))
             chosen.append(msgspec.structs.replace(batch, skip=max(0, -wanted), wire=None))
@@ -56,6 +68,6 @@ class History:
         return [one for one in reversed(chosen) if (one.origin, one.epoch, one.first) in begun]
 
 
-def _messages(batch: Batch) -> int:
+def messages_of(batch: Batch) -> int:
     """The chunks of one large message count once, at the chunk that comes first."""
     return batch.count if batch.chunk == 0 else 0

@@ -5,8 +5,10 @@ publisher: what comes after a gap is held for ``reorder_wait`` (a changed path c
 then the gap is announced as ``Missed`` and delivery goes on. What arrives after that is dropped and
 counted, so a subscriber never sees an origin's sequence go back.
 
-The first batch seen of an (origin, epoch) sets its start: a subscription begins when it begins. A larger
-epoch means that the origin was restarted; the smaller one is finished then.
+The first batch seen of an (origin, epoch) sets its start: a subscription begins when it begins. Where batches
+come on many ways (gossip), the first to arrive need not be the first: there the start is settled after
+``reorder_wait``, unless it is the origin's very first. A larger epoch means that the origin was restarted;
+the smaller one is finished then.
 """
 
 from __future__ import annotations
@@ -28,6 +30,9 @@ MAX_HELD = 1024
 class BestEffort:
     """Every batch at most once; large messages put together."""
 
+    mesh = False
+    """Whether batches come on many ways, so that they may overtake each other."""
+
     def __init__(self, topic: Id, config: DeliveryConfig) -> None:
         self.topic = topic
         self.config = config
@@ -38,7 +43,7 @@ class BestEffort:
         """A strategy delivers a batch to this node."""
         if (batch.origin, batch.epoch, batch.first) in self._seen:
             # The chunks of one message count once.
-            return [Notify(Dropped("duplicate", batch.count if batch.chunk == 0 else 0))]
+            return [Notify(Dropped("duplicate", batch.count if batch.chunk == 0 else 0, batch))]
         if batch.chunks == 1:
             return self._whole(batch, now)
         whole = self._chunks.add(batch, now)
@@ -57,8 +62,9 @@ class BestEffort:
 
     def _given_up(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        for origin, epoch, sequence in self._chunks.give_up(now):
-            effects += self._lost(origin, epoch, sequence, now)
+        for partial in self._chunks.give_up(now):
+            one = partial.first
+            effects += self._lost(one.origin, one.epoch, one.first, now)
         return effects
 
     def _lost(self, origin: Id, epoch: int, sequence: int, now: float) -> list[Effect]:
@@ -67,13 +73,15 @@ class BestEffort:
 
 
 class _Stream:
-    """What is known of one origin: the next sequence number, and batches that came too early."""
+    """What is known of one origin: the next sequence number, once it is settled where the stream begins, and
+    batches that came too early."""
 
-    __slots__ = ("epoch", "held", "next", "since")
+    __slots__ = ("begun", "epoch", "held", "next", "since")
 
-    def __init__(self, epoch: int, first: int) -> None:
+    def __init__(self, epoch: int, first: int, begun: bool) -> None:
         self.epoch = epoch
-        self.next = first
+        self.next = first if begun else 0
+        self.begun = begun
         self.held: dict[int, Batch] = {}
         self.since = 0.0
 
@@ -101,9 +109,10 @@ class Fifo(BestEffort):
     def _whole(self, batch: Batch, now: float) -> list[Effect]:
         stream, effects = self._stream(batch.origin, batch.epoch, batch.first, now)
         if batch.epoch < stream.epoch or batch.first < stream.next:
-            return [*effects, Notify(Dropped("late", batch.count))]
+            return [*effects, Notify(Dropped("late", batch.count, batch))]
         self._seen.add(batch.origin, batch.epoch, batch.first, batch.last)
         if batch.first == stream.next:
+            stream.begun = True
             return [*effects, Deliver(batch), *self._advance(stream, batch.last + 1, now)]
         if not stream.held:
             stream.since = now
@@ -131,7 +140,8 @@ class Fifo(BestEffort):
             ended = self._finish(origin, now)
         elif len(self._streams) >= MAX_ORIGINS:
             ended = self._finish(next(iter(self._streams)), now)
-        stream = self._streams[origin] = _Stream(epoch, first)
+        begun = not self.mesh or first == 0
+        stream = self._streams[origin] = _Stream(epoch, first, begun)
         return stream, ended
 
     def _finish(self, origin: Id, now: float) -> list[Effect]:
@@ -154,15 +164,16 @@ class Fifo(BestEffort):
         for first in [first for first in stream.held if first < stream.next]:
             held = stream.held.pop(first)
             self._held_size -= held.size
-            effects.append(Notify(Dropped("late", held.count)))
+            effects.append(Notify(Dropped("late", held.count, held)))
         if stream.held:
             stream.since = now
             effects.append(self._gap_timer())
         return effects
 
     def _skip_to(self, origin: Id, stream: _Stream, first: int, now: float) -> list[Effect]:
-        gap = Notify(Missed(self.topic, origin, stream.next, first - 1))
-        return [gap, *self._advance(stream, first, now)]
+        gap = Notify(Missed(self.topic, origin, stream.next, first - 1, stream.epoch))
+        begun, stream.begun = stream.begun, True
+        return [*([gap] if begun else []), *self._advance(stream, first, now)]
 
     def _lost(self, origin: Id, epoch: int, sequence: int, now: float) -> list[Effect]:
         stream, effects = self._stream(origin, epoch, sequence, now)
@@ -172,5 +183,7 @@ class Fifo(BestEffort):
             effects += self._skip_to(origin, stream, first, now)
         if stream.next > sequence:
             return effects
-        gap = Notify(Missed(self.topic, origin, stream.next, sequence))
+        start = stream.next if stream.begun else sequence
+        stream.begun = True
+        gap = Notify(Missed(self.topic, origin, start, sequence, stream.epoch))
         return [*effects, gap, *self._advance(stream, sequence + 1, now)]

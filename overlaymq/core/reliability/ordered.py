@@ -19,13 +19,17 @@ it. This is that, and what the paper leaves out:
   which says how far it came) as long as a question may take, or until it is known to be dead. Then it
   begins.
 - *Two roots.* If a root hears of an epoch above its own it begins one above both. Whoever has reigned and
-  then sees that the epochs known to others leave out some of what it had numbered publishes that again.
+  then sees that the epochs known to others leave out some of what it had numbered publishes that again. So
+  does the root with what it has of others' epochs; for the rest it asks who numbered it.
 
 Subscribers know messages by their publishers' numbers too and drop what they have had, so publishing again
 does no harm but to bandwidth.
 
-Not promised: that one publisher's messages keep their order when the network loses some on their way to the
-root. Links are streams and do not.
+*One publisher's order.* A batch that was lost on its way is sent again after those that followed it. So a
+publisher tells with each how far back the oldest is that was not acknowledged (``behind``), and the root lets
+a batch wait until it has all of these (``sequencer.Early``). What waits longer than ``gap_timeout`` is
+numbered nevertheless: its publisher is gone. What a former root publishes again comes late, and waits for
+nobody.
 """
 
 from __future__ import annotations
@@ -34,13 +38,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from overlaymq.core.reliability.following import GAP, Follower, merged
-from overlaymq.core.reliability.sequencer import Sequencer
+from overlaymq.core.reliability.following import GAP, MAX_RIVALS, Follower, left_out, merged
+from overlaymq.core.reliability.reporting import NEVER, REPORT
+from overlaymq.core.reliability.sequencer import Early, Sequencer
 from overlaymq.ids import Id
 from overlaymq.messages import Epoch, Place, RootState, TreeStatus, TreeTold
 
 if TYPE_CHECKING:
     from overlaymq.config import DeliveryConfig
+    from overlaymq.core.reliability.shelf import Shelf
     from overlaymq.core.reliability.upcalls import ModeTree
     from overlaymq.messages import Batch, Descriptor, Peer, Run
 
@@ -54,7 +60,6 @@ TAIL_BYTES = 1 << 18
 """Bytes of its latest batches that a root hands over: a guess, one frame."""
 EXPECT_SECONDS = 10.0
 """How long a root that was asked for waits for the publication: a guess."""
-NEVER = float("-inf")
 
 
 class Ordered(Follower):
@@ -63,12 +68,20 @@ class Ordered(Follower):
     def __init__(self, topic: Id, config: DeliveryConfig) -> None:
         super().__init__(topic, config)
         self._sequencer = Sequencer()
+        self._early = Early(config.window)
         self._heritage: TreeStatus | None = None
+        self._furthest: Place | None = None
+        """Of what was published here: a publisher may become the root, and must not take itself for the
+        first."""
         self._window: tuple[Run, ...] = ()
         self._reigns = False
         self._reigned: dict[Epoch, int] = {}
         """Own epochs, and from where on their messages are known to all or were published again."""
+        self._others_again: dict[Epoch, int] = {}
+        """Epochs of others, and from where on this root has published their messages again."""
         self._began_at = NEVER
+        self._first = False
+        """Whether nobody is known to have reigned before."""
         self._waiting_for: Id | None = None
         self._unrooted_at = NEVER
         self._released: dict[Id, None] = {}
@@ -99,6 +112,11 @@ class Ordered(Follower):
         """Where the root has put a batch."""
         return self._sequencer.place(batch)
 
+    def on_placed(self, place: Place) -> None:
+        """There is, or was, a root."""
+        if self._furthest is None or place > self._furthest:
+            self._furthest = place
+
     def state(self, descriptor: Descriptor) -> RootState | None:
         """For a successor."""
         status = self.status() or self._heritage
@@ -116,13 +134,42 @@ class Ordered(Follower):
     def _sequence(self, batch: Batch, tree: ModeTree) -> Batch | None:
         if self._sequencer.is_copy(batch):
             return None
+        if self._first and not self._sequencer.knows_before(batch):
+            self._first = False
         assert self._newest is not None
         shelf = self._buffer.shelf(self._newest)
         numbered = self._sequencer.propose(batch, self._newest, shelf.last + 1)
         self._sequencer.commit(numbered, self._newest)
         self._keep(numbered, tree)
+        self._let_follow(batch, tree)
         self._replicate_soon(tree)
         return numbered
+
+    def waits(self, batch: Batch) -> bool:
+        """Whether a copy of it came too early."""
+        return batch in self._early
+
+    def too_early(self, batch: Batch, now: float) -> bool:
+        """It comes when those before it have come."""
+        if not self._sequencer.is_early(batch):
+            return False
+        self._early.keep(batch, now)
+        return True
+
+    def on_stopped(self, batch: Batch, tree: ModeTree) -> None:
+        """Without a number it is done with; others may have waited for it."""
+        if batch.root_sequence:
+            super().on_stopped(batch, tree)
+            return
+        self._sequencer.pass_over(batch)
+        self._let_follow(batch, tree)
+
+    def _let_follow(self, batch: Batch, tree: ModeTree) -> None:
+        while (later := self._early.next(batch)) is not None:
+            if self._sequencer.is_early(later):
+                return
+            self._early.take(later)
+            tree.publish_again(later)
 
     # --- the root ---
 
@@ -146,6 +193,7 @@ class Ordered(Follower):
         self._outbids = 0
         self._waiting_for = None
         self._released.clear()
+        self._early = Early(self.config.window)
 
     def _reign(self, tree: ModeTree) -> Epoch | None:
         return self._newest if self._reigns and tree.is_root else None
@@ -154,6 +202,15 @@ class Ordered(Follower):
         return self._reign(tree) is not None and (
             tree.now - self._began_at > self.config.gap_timeout
         )
+
+    def _vouches(self, seconds: float, tree: ModeTree, about: Epoch | None = None) -> bool:
+        reign = self._reign(tree)
+        if reign is None:
+            return False
+        known = about is None or about == reign or any(one.epoch == about for one in self._past)
+        if not known:
+            return False
+        return self._first or tree.now - self._began_at > seconds
 
     def tail(self) -> list[Batch]:
         """Others may lack them, and this node may be gone before they ask."""
@@ -170,7 +227,7 @@ class Ordered(Follower):
 
     def on_failed(self, peer: Peer, tree: ModeTree) -> None:
         """A peer is gone: if a new root waits for its word, there will be none."""
-        self._claims.pop(peer.id, None)
+        self._claims.forget(peer.id)
         if self._waiting_for == peer.id:
             self._begin(tree)
 
@@ -209,21 +266,26 @@ class Ordered(Follower):
         known = [self._newest] if self._newest is not None else []
         if self._heritage is not None:
             known.append(self._heritage.last.epoch)
+        if self._furthest is not None:
+            known.append(self._furthest.epoch)
         return max(known, default=None)
 
     def _begin(self, tree: ModeTree) -> None:
         """A new epoch above all that were heard of."""
-        self._waiting_for = None
+        self._waiting_for, self._hearsay = None, False
         before = self._known()
         past = list(self._past)
         if self._newest is not None:
             past.append(Place(self._newest, self._buffer.shelf(self._newest).last))
+        if self._furthest is not None:
+            past.append(self._furthest)
         told: tuple[Place, ...] = ()
         if self._heritage is not None:
             told = (self._heritage.last, *self._heritage.past)
             self._sequencer.inherit(self._window)
             self._heritage, self._window = None, ()
         epoch = Epoch(1 if before is None else before.counter + 1, tree.me.id)
+        self._leave_out(told, tree)
         self._newest, self._past = epoch, merged([*past, *told], epoch)
         for place in self._past:
             shelf = self._buffer.find(place.epoch)
@@ -232,9 +294,9 @@ class Ordered(Follower):
         self._buffer.shelf(epoch).begin(1)
         if self._at is None:
             self._at = epoch
-        self._reigns, self._began_at = True, tree.now
+        self._reigns, self._began_at, self._first = True, tree.now, before is None
         if told:
-            self._publish_again(TreeStatus(told[0], told[1:]), tree)
+            self._rival(TreeStatus(told[0], told[1:]), tree)
         self._reigned[epoch] = 0
         for child in tree.children:
             self._tell(child, tree)
@@ -255,12 +317,20 @@ class Ordered(Follower):
 
     def _rival(self, status: TreeStatus, tree: ModeTree) -> None:
         self._publish_again(status, tree)
-        known = {place.epoch: place.sequence for place in status.past}
-        for place in self._past:
-            if place.epoch > status.last.epoch or place.epoch.root == tree.me.id:
+        for epoch, first, last in left_out(status, self._past):
+            if epoch.root == tree.me.id:
                 continue
-            if known.get(place.epoch, 0) < place.sequence:
-                tree.pass_on(place.epoch.root, TreeTold(self.topic, status))
+            last = min(last, self._others_again.get(epoch, last + 1) - 1)
+            if first > last:
+                continue
+            self._others_again[epoch] = first
+            if len(self._others_again) > MAX_RIVALS:
+                del self._others_again[next(iter(self._others_again))]
+            shelf = self._buffer.find(epoch)
+            if shelf is not None:
+                self._again(shelf, first, last, tree)
+            if shelf is None or shelf.absent(first, last):
+                tree.pass_on(epoch.root, TreeTold(self.topic, status))
 
     def _publish_again(self, rival: TreeStatus, tree: ModeTree) -> None:
         """What this node has numbered in former reigns, and followers of this epoch have left out."""
@@ -276,13 +346,16 @@ class Ordered(Follower):
             if first > last:
                 continue
             self._reigned[epoch] = first
-            for batch in list(shelf.between(first, last)):
-                self._sequencer.allow(batch)
-                tree.publish_again(
-                    msgspec.structs.replace(
-                        batch, root=Id(0), root_epoch=0, root_sequence=0, hop=0, wire=None
-                    )
+            self._again(shelf, first, last, tree)
+
+    def _again(self, shelf: Shelf, first: int, last: int, tree: ModeTree) -> None:
+        for batch in list(shelf.between(first, last)):
+            self._sequencer.allow(batch)
+            tree.publish_again(
+                msgspec.structs.replace(
+                    batch, root=Id(0), root_epoch=0, root_sequence=0, hop=0, wire=None
                 )
+            )
 
     def _replicate_soon(self, tree: ModeTree) -> None:
         if self._will_replicate:
@@ -314,14 +387,19 @@ class Ordered(Follower):
         elif token == REPLICATE:
             self._will_replicate = False
             self._replicate(tree)
+        elif token == REPORT:
+            self._report_due(tree)
 
     def on_tick(self, tree: ModeTree) -> None:
         """Let go what is too old."""
         self._buffer.trim(tree.now)
+        for batch in self._early.overdue(tree.now - self.config.gap_timeout):
+            tree.publish_again(msgspec.structs.replace(batch, behind=0, wire=None))
         if self._expecting_until <= tree.now:
             self._expecting_until = NEVER
         if tree.now - self._unrooted_at > self.config.gap_timeout:
             self._unrooted_at = NEVER
-        for id_ in [one for one in self._claims if tree.child(one) is None]:
-            del self._claims[id_]
+        self._claims.sweep(tree)
+        self._give_up_large(tree)
         self._advance(tree)
+        self._settle(tree)

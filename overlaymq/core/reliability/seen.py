@@ -32,6 +32,12 @@ class Seen:
         index = bisect_right(intervals, (sequence, float("inf"))) - 1
         return index >= 0 and intervals[index][1] >= sequence
 
+    def covers(self, origin: Id, epoch: int, first: int, last: int) -> bool:
+        """Whether all of a run was seen."""
+        intervals = self._streams.get((origin, epoch), [])
+        index = bisect_right(intervals, (first, float("inf"))) - 1
+        return index >= 0 and intervals[index][1] >= last
+
     def add(self, origin: Id, epoch: int, first: int, last: int) -> bool:
         """Note a run of messages; False if its first was seen before."""
         if (origin, epoch, first) in self:

@@ -6,7 +6,8 @@ missed. A batch stays where its root put it: two nodes never cut a run of number
 
 The *buffer* is all shelves of a topic. It is bounded in time, messages and bytes, the oldest arrivals go
 first (Scribe JSAC III-B.2: "buffer recent messages"; the paper bounds only the time). A batch that has to
-go although it waits for one before it takes its place among the lost.
+go although it waits for one before it takes its place among the lost. What nobody will ask for again
+(``stable``) goes before its time, but for the history that late joiners may want.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from bisect import bisect_right, insort
 from collections import deque
 from typing import TYPE_CHECKING
 
-from overlaymq.messages import Epoch
+from overlaymq.core.reliability.history import messages_of
+from overlaymq.messages import Epoch, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -153,10 +155,14 @@ class Shelf:
 class Buffer:
     """All shelves of a topic on one node, and their bounds."""
 
-    __slots__ = ("_arrivals", "_config", "_messages", "_shelves", "_size")
+    __slots__ = ("_arrivals", "_config", "_messages", "_recent", "_shelves", "_size", "stable")
 
     def __init__(self, config: DeliveryConfig) -> None:
         self._config = config
+        self.stable: Place | None = None
+        """Nobody will ask for what is before this."""
+        self._recent = 0
+        """Messages, as late joiners count them."""
         self._shelves: dict[Epoch, Shelf] = {}
         self._arrivals: deque[tuple[float, Epoch, int]] = deque()
         self._messages = 0
@@ -186,22 +192,35 @@ class Buffer:
         self.shelf(epoch).add(batch)
         self._arrivals.append((now, epoch, batch.root_sequence))
         self._messages += batch.count
+        self._recent += messages_of(batch)
         self._size += batch.size
         self.trim(now)
 
     def trim(self, now: float) -> None:
-        """Let go what is too old or too much."""
+        """Let go what is too old, or too much, or of no use."""
         config, arrivals = self._config, self._arrivals
         oldest = now - config.keep_seconds
         while arrivals and (
             arrivals[0][0] < oldest
             or self._size > config.keep_bytes
             or self._messages > config.keep_messages
+            or (self.stable is not None and self._is_of_no_use(*arrivals[0][1:]))
         ):
             _, epoch, first = arrivals.popleft()
             batch = self._shelves[epoch].remove(first)
             self._messages -= batch.count
+            self._recent -= messages_of(batch)
             self._size -= batch.size
+
+    def _is_of_no_use(self, epoch: Epoch, first: int) -> bool:
+        """Everybody has it, and the history is full without it."""
+        batch = self._shelves[epoch].at(first)
+        assert batch is not None
+        assert self.stable is not None
+        if Place(epoch, end_of(batch)) >= self.stable:
+            return False
+        beyond = self._recent - messages_of(batch) >= self._config.history
+        return beyond or self._size > self._config.history_bytes
 
     def forget(self, keep: set[Epoch]) -> None:
         """Drop the empty shelves of epochs that nobody speaks of any more."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from overlaymq.core.reliability.chunks import Reassembler
 from overlaymq.core.reliability.modes import BestEffort
 from overlaymq.core.reliability.seen import Seen
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from overlaymq.core.reliability.upcalls import ModeTree
     from overlaymq.messages import (
         Batch,
+        DeliveryQuery,
         Descriptor,
         Message,
         Peer,
@@ -35,7 +35,11 @@ class TreeMode(BestEffort):
 
     def unsubscribed(self) -> None:
         """This node is no member any more: the next subscription begins when it begins."""
-        self._seen, self._chunks = Seen(), Reassembler(self.config)
+        self._seen = Seen()
+
+    @abstractmethod
+    def on_unsubscribe(self, tree: ModeTree) -> None:
+        """This node is no member any more, and may leave the tree."""
 
     @property
     @abstractmethod
@@ -65,8 +69,16 @@ class TreeMode(BestEffort):
         """Each new batch, at the root before it has a number; None if it has had one before."""
 
     @abstractmethod
+    def waits(self, batch: Batch) -> bool:
+        """Whether the root has a copy of a batch for which it is too early."""
+
+    @abstractmethod
+    def too_early(self, batch: Batch, now: float) -> bool:
+        """At the root: whether a batch must wait for others of its publisher. It is kept, or sent again."""
+
+    @abstractmethod
     def on_stopped(self, batch: Batch, tree: ModeTree) -> None:
-        """The application stopped a numbered batch here."""
+        """The application stopped a batch here, at the root before it has a number."""
 
     @abstractmethod
     def expects(self) -> Place | None:
@@ -109,6 +121,10 @@ class TreeMode(BestEffort):
         """At the root: where a batch is."""
 
     @abstractmethod
+    def on_placed(self, place: Place) -> None:
+        """A root has acknowledged a batch that was published here."""
+
+    @abstractmethod
     def state(self, descriptor: Descriptor) -> RootState | None:
         """What a successor of this root needs."""
 
@@ -123,6 +139,10 @@ class TreeMode(BestEffort):
     @abstractmethod
     def expect_publication(self, now: float) -> None:
         """Somebody asked for the root, and will publish."""
+
+    @abstractmethod
+    def on_query(self, peer: Peer, query: DeliveryQuery, tree: ModeTree) -> None:
+        """At the root: a publisher asks who has its message."""
 
     @abstractmethod
     def on_root(self, tree: ModeTree) -> None:

@@ -5,18 +5,21 @@ from two random survivors each, before the failures, after them without repair, 
 before and without repair are walks over the tables (``walk``); between them and those after repair the
 same lookups run through the protocol, which repairs lazily what they meet, with its upkeep as configured.
 
-When does a lookup end? The paper's experiment has k = 5 replicas of what is looked up (a digest of the paper
-says so; the paper itself was not at hand), so the judged reading ends it at the first of the five nodes that
-were closest to the key before the failures. It was chosen after the plain reading, up to the closest living
-node, had come out at 2.94 hops; that one is given beside it, unjudged. Neither reproduces the published
-level, which lies between the two, and why is not known. The hops that failures add, and how many of them
-repair leaves, are judged as well: they depend less on where a lookup ends.
+When does a lookup end? The experiment has k = 5 replicas of what is looked up (a digest of the paper says so;
+the paper itself was not at hand), so it ends at the first of the five nodes that were closest to the key
+before the failures. To the closest living node it takes as many hops as in P1, which are more than were
+published here; those are given beside, unjudged.
+
+By which rule? Judged is the paper's own procedure, whose rare case forwards to any node that qualifies
+(``walk``). With a tenth of the entries dead it is not rare, and before the failures it is met at slots that
+nobody can fill. Our routing takes the best of those nodes, which needs fewer hops; its figures are given
+beside. This was looked into after ours had come out below the published figures.
 
 *P7*: calls of repair for each failed node; ``traffic`` says what counts. The paper's figure is close to one
-call for each reference to the dead node (16 leaf sets and some 40 routing tables). Here it costs more, by
-design (MSPastry): each leaf verifies the death itself and then probes its whole leaf set, so that adjacent
-failures are found in parallel; that is up to 16 * 16 probes a death. "Repair everything" is meant for what
-lookups met: an entry that nothing was routed by is not known to be dead, and how many are left is told.
+call for each reference to the dead node (16 leaf sets and some 40 routing tables), "to repair all relevant
+table entries". Here a death is told once to the leaf set, each leaf asks its new leaf, and of the routing
+tables only those ask that do not know a replacement. "Repair everything" is meant for what lookups met: an
+entry that nothing was routed by is not known to be dead, and how many are left is told.
 
 *PA-3* (Scribe, JSAC 2002, II): delivery is guaranteed unless l/2 nodes with adjacent ids fail at once. Runs
 of l/2 - 1 adjacent nodes fail in many places at once, parted by l living nodes each, and the keys of the
@@ -91,8 +94,10 @@ class Lookup(msgspec.Struct, frozen=True):
 
 
 class Hops(msgspec.Struct, frozen=True):
-    """Mean hops of many lookups, and how many did not end at the closest living node."""
+    """Mean hops of many lookups, by the published rule and by ours, and how many of both did not end at the
+    closest living node."""
 
+    published: float
     replica: float
     closest: float
     astray: int
@@ -128,16 +133,20 @@ def measure_hops(ring: Ring, asked: Sequence[Lookup], absent: Collection[Id]) ->
     """Walk all lookups over the tables as they stand. ``absent`` are dead, and not in ``ring.nodes``
     or never asked."""
     living = [id_ for id_ in ring.ids() if id_ not in absent]
-    to_replica = to_closest = astray = 0
+    chance = ring.simulation.node_random("any that qualifies")
+    published = to_replica = to_closest = astray = 0
     for lookup in asked:
         owner = closest(living, lookup.key, 1)[0]
         for start in lookup.starts:
             found = walk(ring.nodes, start, lookup.key, absent)
             to_closest += found.hops
             to_replica += found.hops_to(lookup.replicas)
-            astray += not found.delivered or found.path[-1] != owner
+            other = walk(ring.nodes, start, lookup.key, absent, chance)
+            published += other.hops_to(lookup.replicas)
+            for way in (found, other):
+                astray += not way.delivered or way.path[-1] != owner
     count = 2 * len(asked)
-    return Hops(to_replica / count, to_closest / count, astray)
+    return Hops(published / count, to_replica / count, to_closest / count, astray)
 
 
 def stale(ring: Ring, dead: Collection[Id]) -> tuple[float, float, float]:
@@ -251,11 +260,14 @@ def many_failures(settings: Settings) -> Findings:
 def hop_rows(before: Hops, unrepaired: Hops, repaired: Hops) -> list[Row]:
     """P6."""
     return [
-        row("P6/before", before.replica),
-        row("P6/unrepaired", unrepaired.replica),
-        row("P6/repaired", repaired.replica),
-        row("P6/added", unrepaired.replica - before.replica),
-        row("P6/left", repaired.replica - before.replica),
+        row("P6/before", before.published),
+        row("P6/unrepaired", unrepaired.published),
+        row("P6/repaired", repaired.published),
+        row("P6/added", unrepaired.published - before.published),
+        row("P6/left", repaired.published - before.published),
+        row("P6/best before", before.replica),
+        row("P6/best unrepaired", unrepaired.replica),
+        row("P6/best repaired", repaired.replica),
         row("P6/closest before", before.closest),
         row("P6/closest unrepaired", unrepaired.closest),
         row("P6/closest repaired", repaired.closest),
@@ -281,8 +293,9 @@ def hop_series(before: Hops, unrepaired: Hops, repaired: Hops) -> Series:
         y_label="mean hops",
         curves={
             "published": Curve((0, 1, 2), (2.73, 2.96, 2.74)),
-            f"first of {REPLICAS} replicas": Curve((0, 1, 2), [s.replica for s in states]),
-            "closest node": Curve((0, 1, 2), [s.closest for s in states]),
+            "measured, published rule": Curve((0, 1, 2), [s.published for s in states]),
+            "measured, our rule": Curve((0, 1, 2), [s.replica for s in states]),
+            "our rule, to the closest node": Curve((0, 1, 2), [s.closest for s in states]),
         },
         kind="bars",
     )

@@ -13,7 +13,8 @@ did not know, so that distance there is the number of links. P3's nodes are on a
 PA-7: two nodes at distance d send messages to the same key, whose node is much farther from both than d. How
 far does each travel until the two routes meet? Held is the delay along the routes in the transit-stub
 network, which the publications mean. Beside it: the direct delay to the node where they meet, the other
-networks, and pairs and keys drawn without regard to distance.
+networks, and pairs and keys drawn without regard to distance. The figures show all of it over the distance
+of the sources.
 """
 
 from __future__ import annotations
@@ -113,17 +114,41 @@ class Merging:
         """Mean distance to the meeting over mean distance of the sources."""
         return sum(travelled) / sum(self.apart) if self.apart else math.nan
 
-    def curve(self) -> Curve:
-        """The same along the routes for each tenth of the pairs, from the nearest to the farthest."""
+    def bins(self) -> list[tuple[list[float], list[float]]]:
+        """The distances of the sources and to the meeting along the routes, for each tenth of the pairs from
+        the nearest to the farthest."""
         pairs = sorted(zip(self.apart, self.along, strict=True))
-        x, y = [], []
-        for number in range(BINS):
-            part = pairs[number * len(pairs) // BINS : (number + 1) * len(pairs) // BINS]
-            if part:
-                apart = sum(pair[0] for pair in part)
-                x.append(apart / len(part))
-                y.append(sum(pair[1] for pair in part) / apart)
-        return Curve(x, y)
+        parts = [
+            pairs[number * len(pairs) // BINS : (number + 1) * len(pairs) // BINS]
+            for number in range(BINS)
+        ]
+        return [([a for a, _ in part], [b for _, b in part]) for part in parts if part]
+
+    def curve(self, value: Callable[[list[float], list[float]], float]) -> Curve:
+        """A value of each bin over the mean distance of its sources."""
+        bins = self.bins()
+        return Curve(
+            [_mean(apart) for apart, _ in bins], [value(apart, along) for apart, along in bins]
+        )
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def travelled(apart: list[float], along: list[float]) -> float:
+    """How far each message went until they met."""
+    return _mean(along)
+
+
+def ratio_of_means(apart: list[float], along: list[float]) -> float:
+    """What PA-7 is held to."""
+    return _mean(along) / _mean(apart)
+
+
+def mean_of_ratios(apart: list[float], along: list[float]) -> float:
+    """Each pair counts the same."""
+    return _mean([way / direct for direct, way in zip(apart, along, strict=True)])
 
 
 class Place(msgspec.Struct):
@@ -261,9 +286,28 @@ def _series(places: dict[str, Place]) -> dict[str, Series]:
         "merging": Series(
             title="Where two routes to one key meet",
             x_label="seconds between the sources",
-            y_label="distance travelled until merged, over that",
-            curves={name: place.far.curve() for name, place in places.items()},
+            y_label="seconds travelled until merged",
+            curves=_merging_curves(places, {"": travelled}),
         ),
+        "merging-ratio": Series(
+            title="Where two routes to one key meet, over the distance of their sources",
+            x_label="seconds between the sources",
+            y_label="ratio",
+            curves=_merging_curves(
+                places, {", ratio of means": ratio_of_means, ", mean of ratios": mean_of_ratios}
+            ),
+        ),
+    }
+
+
+def _merging_curves(
+    places: dict[str, Place], values: dict[str, Callable[[list[float], list[float]], float]]
+) -> dict[str, Curve]:
+    return {
+        f"{name}, {kind}{words}": pairs.curve(value)
+        for name, place in places.items()
+        for kind, pairs in (("far keys", place.far), ("all keys", place.random))
+        for words, value in values.items()
     }
 
 

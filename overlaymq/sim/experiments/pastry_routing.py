@@ -3,7 +3,9 @@
 Middleware 2001 routed 200,000 messages between random nodes in rings of 1,000 to 100,000 and found that the
 mean number of hops follows log16 N (P1) with a distribution that is narrow around it (P2). Routing needs so
 few hops because each matches one more digit; it needs even fewer when an entry happens to match two, and
-when the leaf set holds the target one digit early.
+when the leaf set holds the target one digit early. Here too the key of a message is the id of a random node.
+No slot on its way is empty then: the rare case (P9) is met only on the way to keys that are nobody's id, and
+is counted over a tenth as many of those.
 
 Rings are built by the oracle on a transit-stub network; hops do not depend on distances. What a join costs
 (PA-4) is measured by the protocol itself: nodes join each of these rings one after another, and everything
@@ -28,13 +30,14 @@ from overlaymq.sim.experiments.base import (
     histogram,
 )
 from overlaymq.sim.experiments.configs import QUIET
-from overlaymq.sim.experiments.lookups import random_lookups
+from overlaymq.sim.experiments.lookups import lookups_of, random_lookups
 from overlaymq.sim.experiments.traffic import Traffic
 from overlaymq.sim.published import TARGETS, log16, row
 from overlaymq.sim.ring import Ring
 from overlaymq.sim.topology import TopologyNetwork, TransitStub
 
 if TYPE_CHECKING:
+    from overlaymq.sim.experiments.base import Progress
     from overlaymq.sim.experiments.lookups import Lookup
 
 SIZES = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
@@ -57,8 +60,7 @@ class Point:
         states = [node.pastry.state for node in ring.nodes.values()]
         self.sizes = [len(state.table) + len(state.leaves) for state in states]
         self.mean_size = sum(self.sizes) / nodes
-        rare = sum(state.counters.rare for state in states)
-        self.rare = rare / sum(state.counters.forwarded for state in states)
+        self.rare = math.nan
         self.join_messages = math.nan
         self.events = 0
 
@@ -86,12 +88,30 @@ def _point(settings: Settings, topology: TransitStub, nodes: int) -> Point:
     ring = Ring(settings.seed, TopologyNetwork(topology, settings.seed), QUIET)
     oracle.build(ring, nodes, progress=progress)
     count = LOOKUPS if nodes == settings.nodes else LOOKUPS // 10
-    point = Point(nodes, ring, random_lookups(ring, min(count, 20 * nodes), progress))
+    count = min(count, 20 * nodes)
+    point = Point(nodes, ring, _between_nodes(ring, count, progress))
+    point.rare = _rare_share(ring, count // 10)
     point.join_messages = _join_messages(ring)
     point.events = ring.simulation.events
     del ring
     gc.collect()
     return point
+
+
+def _between_nodes(ring: Ring, count: int, progress: Progress) -> list[Lookup]:
+    """Messages from random nodes to random nodes."""
+    nodes, random = list(ring.nodes.values()), ring.random
+    pairs = [(random.choice(nodes), random.choice(nodes).pastry.me.id) for _ in range(count)]
+    return lookups_of(ring, pairs, progress)
+
+
+def _rare_share(ring: Ring, count: int) -> float:
+    """Of the hops to random keys, those in the rare case."""
+    counters = [node.pastry.state.counters for node in ring.nodes.values()]
+    rare, forwarded = sum(c.rare for c in counters), sum(c.forwarded for c in counters)
+    random_lookups(ring, count)
+    rare = sum(c.rare for c in counters) - rare
+    return rare / (sum(c.forwarded for c in counters) - forwarded)
 
 
 def _join_messages(ring: Ring) -> float:

@@ -3,7 +3,8 @@
 The main experiment is run twice on each network, without the remover and with it, and compared: how much more
 the links carry for joining (joins and the messages that send a child away, but no probes, as in the paper),
 how many probes a join costs, and whether delays suffer. Probes are those by which a child that is sent away
-looks for another parent; a parent's own measuring of its children is shown beside them.
+looks for another parent; a parent's own measuring of its children is shown beside them. A join is a member's;
+as forwarders join too, probes per node that comes into a tree are shown beside it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from overlaymq.sim.scribe_world import ANSWER, STILL, World, forget, moving, zip
 from overlaymq.sim.topology import TopologyNetwork, TransitStub
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from overlaymq.messages import Message, Peer
@@ -146,25 +148,34 @@ def _settle(world: World) -> None:
 
 def _rows(pairs: list[tuple[Run, Run]]) -> list[Row]:
     removers = [pair[1] for pair in pairs]
-    more = [(with_.joins.sum() / without.joins.sum()) for without, with_ in pairs]
-    most = [(with_.joins.max() / without.joins.max()) for without, with_ in pairs]
-    slower = [
-        np.median(with_.average_penalty) / np.median(without.average_penalty)
-        for without, with_ in pairs
-    ]
+    probes = [one.probes for one in removers]
+    joined = [one.members for one in removers]
     rows = [
         row("SC-27", max(int(one.entries.max()) for one in removers)),
-        row("SC-28", float(np.mean(more))),
-        row("SC-29", float(np.mean(most))),
-        row("SC-30", float(np.mean([one.probes.of_children / one.members for one in removers]))),
-        row("SC-30/all", float(np.mean([one.probes.all / one.members for one in removers]))),
-        row("SC-30/drops", float(np.mean([one.probes.drops / one.members for one in removers]))),
-        row("SC-31", float(np.mean(slower))),
+        row("SC-28", _more(pairs, lambda one: one.joins.sum())),
+        row("SC-29", _more(pairs, lambda one: one.joins.max())),
+        row("SC-30", _per([one.of_children for one in probes], joined)),
+        row(
+            "SC-30/nodes",
+            _per([one.of_children for one in probes], [one.entries.sum() for one in removers]),
+        ),
+        row("SC-30/all", _per([one.all for one in probes], joined)),
+        row("SC-30/drops", _per([one.drops for one in probes], joined)),
+        row("SC-31", _more(pairs, lambda one: np.median(one.average_penalty))),
         row("SC-32", sum(one.looped for one in removers)),
     ]
     if len(pairs) > 1:
         rows.append(row("SC-27/sd", figures.spread_of_bins([one.entries for one in removers])))
     return rows
+
+
+def _more(pairs: list[tuple[Run, Run]], of: Callable[[Run], float]) -> float:
+    """A figure with the remover over the same without it, each averaged over networks."""
+    return _per([of(with_) for _, with_ in pairs], [of(without) for without, _ in pairs])
+
+
+def _per(counts: Sequence[float], over: Sequence[float]) -> float:
+    return float(np.mean(counts) / np.mean(over))
 
 
 EXPERIMENT = Experiment(

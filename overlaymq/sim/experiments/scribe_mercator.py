@@ -15,7 +15,7 @@ import numpy as np
 
 from overlaymq.sim.experiments.base import Experiment, Findings, Series, Settings, cdf
 from overlaymq.sim.experiments.scribe import GROUPS, measure
-from overlaymq.sim.experiments.scribe_figures import thinned
+from overlaymq.sim.experiments.scribe_figures import PENALTIES, thinned
 from overlaymq.sim.published import row
 from overlaymq.sim.scribe_world import zipf_sizes
 from overlaymq.sim.topology import TopologyNetwork, TransitStub
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from overlaymq.sim.experiments.scribe_figures import Found
-    from overlaymq.sim.topology.graph import Floats, Topology
+    from overlaymq.sim.topology.graph import Topology
 
 NODES = 10_000
 SMALLEST = 11
@@ -90,7 +90,7 @@ def run(settings: Settings) -> Findings:
 def _series(found: dict[str, list[Found]]) -> dict[str, Series]:
     curves = {}
     for name, all_ in found.items():
-        for part, of in (("RAD", _average), ("RMD", _worst)):
+        for part, of in PENALTIES.items():
             values = np.concatenate([of(one) for one in all_])
             curves[f"{part}, {name}"] = thinned(cdf(values.tolist()))
     return {
@@ -102,14 +102,6 @@ def _series(found: dict[str, list[Found]]) -> dict[str, Series]:
             kind="cdf",
         )
     }
-
-
-def _average(found: Found) -> Floats:
-    return found.average_penalty
-
-
-def _worst(found: Found) -> Floats:
-    return found.worst_penalty
 
 
 EXPERIMENT = Experiment(

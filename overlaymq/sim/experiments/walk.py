@@ -8,6 +8,11 @@ the next closest one, a dead entry for the rare case. That is Pastry's original 
 noticed the failure (it got no answer) and has repaired nothing: leaf sets keep their gaps, and the range
 that they cover still ends at the dead. The running protocol differs in one point, for consistency: it
 holds a message whose owner it merely suspects, until the suspicion is settled.
+
+*The published rare case.* Where the slot is empty, the procedure of the Middleware 2001 paper forwards to
+some T of leaf set, table and neighbourhood set "such that" T shares no shorter a prefix with the key and is
+numerically closer: any such node, while its line for the leaf set asks for the minimal distance. Ours takes
+the best. ``any_of`` is what the published rule draws with.
 """
 
 from __future__ import annotations
@@ -18,13 +23,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from overlaymq.core.pastry.forwarding import MAX_HOPS
-from overlaymq.core.pastry.routing import Way, next_hop
+from overlaymq.core.pastry.routing import Way, closer, next_hop
 from overlaymq.ids import rank
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
+    from random import Random
 
+    from overlaymq.core.pastry.state import State
     from overlaymq.ids import Id
+    from overlaymq.messages import Peer
     from overlaymq.sim.ring import PastryOnly
 
 
@@ -47,12 +55,21 @@ class Walk(msgspec.Struct, frozen=True):
         return self.hops
 
 
-def walk(nodes: Mapping[Id, PastryOnly], start: Id, key: Id, absent: Container[Id] = ()) -> Walk:
+def walk(
+    nodes: Mapping[Id, PastryOnly],
+    start: Id,
+    key: Id,
+    absent: Container[Id] = (),
+    any_of: Random | None = None,
+) -> Walk:
     """Follow the routing decisions from a node to wherever they end."""
     here = start
     path = [start]
     while len(path) <= MAX_HOPS:
-        way, peer = next_hop(nodes[here].pastry.state, key, absent=absent)
+        state = nodes[here].pastry.state
+        way, peer = next_hop(state, key, absent=absent)
+        if way is Way.RARE and any_of is not None:
+            peer = any_of.choice(qualified(state, key, absent) or [peer])
         if way is Way.DELIVER:
             return Walk(tuple(path), True)
         if way is Way.HOLD:
@@ -60,6 +77,12 @@ def walk(nodes: Mapping[Id, PastryOnly], start: Id, key: Id, absent: Container[I
         here = peer.id
         path.append(here)
     return Walk(tuple(path), False)
+
+
+def qualified(state: State, key: Id, absent: Container[Id]) -> list[Peer]:
+    """Whom the published rare case may forward to: no shorter a prefix, and numerically closer."""
+    distance = rank(key, state.me.id)
+    return [peer for peer in closer(state, key, absent) if rank(key, peer.id) < distance]
 
 
 def closest(ids: Sequence[Id], key: Id, count: int) -> tuple[Id, ...]:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overlaymq.events import PeerFailed, Send
+from overlaymq.events import PeerFailed, Received, Send
 from overlaymq.ids import Id, shared_digits
-from overlaymq.messages import LeafProbe
+from overlaymq.messages import Departing, LeafProbe, LeafProbeReply, SlotRequest
 from overlaymq.sim.faults import Faults
-from overlaymq.sim.network import ConstantDelay
+from overlaymq.sim.network import ConstantDelay, PlaneDelay
 from overlaymq.sim.ring import midpoint
 
 from .rings import WatchedRing
@@ -270,3 +270,71 @@ def test_half_of_the_ring_fails_without_a_storm() -> None:
     assert probes["live"] < 50 * 70
     # Half of about sixty known nodes, five tries each.
     assert probes["dead"] < 50 * 160
+
+
+def test_a_death_is_told_once_and_each_gap_is_closed_by_asking_the_new_leaf() -> None:
+    """About l nodes are told, and each of them asks one other; MSPastry's take l * l probes.
+
+    Reference: Scribe JSAC II-B; protocols.md 1.5 and 1.9
+    """
+    ring = WatchedRing(100)
+    probes = 0
+
+    def watch(_now: float, _host: Host, effect: object) -> None:
+        nonlocal probes
+        if isinstance(effect, Send) and isinstance(effect.message, LeafProbe):
+            probes += effect.peer.id in ring.nodes
+
+    ring.simulation.on_effect = watch
+    ring.run(60)
+    quiet, probes = probes, 0
+    for dead in ring.peers()[10::30]:
+        ring.crash(dead)
+        ring.run(20)
+        ring.assert_exact()
+    assert (probes - quiet) / 3 < 4 * 16
+
+
+def test_a_leave_is_told_by_the_leaver_alone() -> None:
+    """Each leaf only asks its new one, which the goodbye names.
+
+    Reference: protocols.md 1.5
+    """
+    ring = WatchedRing(60)
+    answers = 0
+
+    def watch(_now: float, _host: Host, effect: object) -> None:
+        nonlocal answers
+        answers += isinstance(effect, Send) and isinstance(effect.message, LeafProbeReply)
+
+    ring.simulation.on_effect = watch
+    ring.leave(ring.peers()[10])
+    ring.run(2)
+    ring.assert_exact()
+    assert answers <= 2 * 16
+
+
+def test_a_lost_entry_is_replaced_by_a_neighbour_without_asking_anybody() -> None:
+    """A member of the neighbourhood set that fits is nearer than anybody who could be named."""
+    ring = WatchedRing(60, network=PlaneDelay())
+    node = next(
+        node
+        for node in ring.nodes.values()
+        if any(
+            node.pastry.state.table.slot(other.id) == node.pastry.state.table.slot(entry.id)
+            for entry in tuple(node.pastry.state.table.peers)
+            for other in node.pastry.state.neighbourhood.peers
+            if other.id != entry.id
+        )
+    )
+    state = node.pastry.state
+    lost, heir = next(
+        (entry, other)
+        for entry in tuple(state.table.peers)
+        for other in state.neighbourhood.peers
+        if other.id != entry.id and state.table.slot(other.id) == state.table.slot(entry.id)
+    )
+    effects = node.handle(Received(lost, Departing(())), ring.simulation.now)
+    assert state.table.occupant(lost.id) == heir
+    assert state.table.distance(heir.id) == state.neighbourhood.distance(heir.id)
+    assert not any(isinstance(getattr(e, "message", None), SlotRequest) for e in effects)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from math import inf
 
 import pytest
 
@@ -192,6 +193,29 @@ def test_a_joiner_enters_through_a_near_node() -> None:
             network.delay(new.address, p.address) for p in ring.peers() if p.id != new.id
         )
         assert network.delay(new.address, near.address) <= distances[len(distances) // 5]
+
+
+def test_an_arrival_improves_the_tables_of_those_it_is_near_to() -> None:
+    """After the joins, and before any periodic exchange, nearly every entry is the nearest node that fits:
+    an arrival tells its neighbourhood how far it is.
+
+    Reference: Pastry Middleware 2001 by way of protocols.md 1.12 (P4: fewer than one entry a level is not)
+    """
+    network = PlaneDelay()
+    ring = WatchedRing(200, network=network)
+    ring.run(5)
+    missed = 0
+    for node in ring.nodes.values():
+        table, me = node.pastry.state.table, node.pastry.me.address
+        best: dict[int, float] = {}
+        for peer in ring.peers():
+            if peer.id != table.me and table.slot(peer.id) < 16:
+                slot = table.slot(peer.id)
+                best[slot] = min(best.get(slot, inf), network.delay(me, peer.address))
+        for slot, distance in best.items():
+            entry = table.at(0, slot)
+            missed += entry is None or network.delay(me, entry.address) > 1.000001 * distance
+    assert missed < 0.5 * len(ring.nodes)
 
 
 def test_what_is_routed_before_the_join_waits_for_it() -> None:

@@ -107,7 +107,27 @@ def test_a_node_that_came_back_replaces_its_handle_and_an_old_handle_does_not() 
     assert leaves.ring == (peer(Id(200), incarnation=2),)
 
 
-def test_extremes_are_the_farthest_of_each_side() -> None:
-    leaves = built(Id(100), [Id(n) for n in (10, 90, 110, 300)])
-    assert {leaf.id for leaf in leaves.extremes()} == {10, 300}
-    assert [leaf.id for leaf in built(Id(100), [Id(110), Id(300)]).extremes()] == [300]
+def test_a_side_that_lacks_members_is_named_with_its_farthest_one() -> None:
+    """The extreme live member of the short side knows who is beyond.
+
+    Reference: Scribe JSAC II-B; protocols.md 1.5
+    """
+    me = Id(1000)
+    ids = [Id(1000 + step) for step in range(-8, 9) if step]
+    leaves = built(me, ids, 16)
+    assert leaves.short_sides() == []
+    leaves.remove(Id(1003))
+    assert leaves.short_sides() == [(1, peer(Id(1008)))]
+    leaves.remove(Id(992))
+    assert leaves.short_sides() == [(1, peer(Id(1008))), (-1, peer(Id(993)))]
+    assert built(me, [Id(1001)]).short_sides() == [(1, peer(Id(1001))), (-1, None)]
+
+
+def test_a_range_is_spanned_if_no_id_in_it_is_beyond_the_extremes() -> None:
+    leaves = built(Id(1000), [Id(n) for n in (900, 950, 1050, 1100)], 4)
+    assert leaves.span(Id(900), Id(1100))
+    assert leaves.span(Id(960), Id(960))
+    assert not leaves.span(Id(899), Id(1000))
+    assert not leaves.span(Id(1000), Id(1101))
+    assert not leaves.span(Id(1050), Id(950)), "all around, but for the middle"
+    assert not built(Id(1000), []).span(Id(1000), Id(1000))

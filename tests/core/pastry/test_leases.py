@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import nextafter
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlaymq.events import PeerFailed, Received, Send
+from overlaymq.events import PeerFailed, Received, Send, SetTimer, Timer, TimerFired
 from overlaymq.ids import RING, Id
 from overlaymq.messages import Heartbeat, Lease
 from overlaymq.sim.faults import Faults
@@ -186,3 +187,26 @@ def test_two_nodes_part_and_each_has_all_keys_then() -> None:
     faults.heal()
     ring.run(200)
     assert all(len(owners(ring, key)) == 1 for key in keys)
+
+
+def test_a_promise_that_lasts_a_rounding_error_longer_does_not_stop_time() -> None:
+    """The timer of a probe waits for the rest of a lease; what rounding leaves of it is waited for once, by a
+    time that the clock can tell (scenario clock-skew, seed 1).
+
+    Reference: protocols.md 1.7 (FreePastry's leases)
+    """
+    ring = WatchedRing(20)
+    ring.run(30)
+    node = ring.nodes[ring.ids()[0]]
+    state = node.pastry.state
+    leaf = state.leaves.right
+    assert leaf is not None
+    ring.crash(leaf)
+    state.liveness.probe(leaf)
+    probing = state.liveness._probing[leaf.id]
+    probing.tries = state.config.probe_retries + 1
+    until = state.leases._promises[leaf.id]
+    early = nextafter(until, 0.0)
+    (effect,) = node.handle(TimerFired(Timer("pastry.probe", leaf.id, probing.round)), early)
+    assert isinstance(effect, SetTimer)
+    assert early + effect.delay > until

@@ -91,3 +91,17 @@ def test_a_full_neighbourhood_gives_up_its_farthest() -> None:
     assert not near.add(peer("3"), 0.3)
     assert near.add(peer("4"), 0.15)
     assert near.peers == (peer("2"), peer("4"))
+
+
+@given(me=IDS, other=IDS, bits=st.sampled_from([1, 2, 4, 8]))
+def test_a_slot_spans_exactly_the_ids_that_belong_into_it(me: Id, other: Id, bits: int) -> None:
+    table = RoutingTable(me, bits)
+    if me == other:
+        return
+    slot = table.slot(other)
+    low, high = table.span(slot)
+    assert low <= other <= high
+    assert table.slot(low) == table.slot(high) == slot
+    for outside in (low - 1, high + 1):
+        if 0 <= outside < RING and outside != me:
+            assert table.slot(Id(outside)) != slot

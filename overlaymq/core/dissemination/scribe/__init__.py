@@ -12,7 +12,10 @@ each batch its place in the topic's sequence and sends it to its children, and s
   left (Scribe JSAC III-B.1). A broken link or a verified death is acted upon at once.
 - *Repair.* Whoever loses its parent joins again; Pastry routes around the dead node. Its subtree stays.
 - *The root moves.* A node that becomes the owner of the key leaves its parent. The old root hands over,
-  and joins the new one as a child, so its tree moves as one. It sequences nothing from then on.
+  and joins the new one as a child, so its tree moves as one. It sequences nothing from then on, and keeps
+  back what it is given until the new root has taken its tree: otherwise that would be spread to nobody.
+- *Leaving.* A node that will leave passes on what is on its way through it, its own publications among them,
+  sends its children to its parent, and feeds them until they have gone there.
 - *Copies.* While a node changes its parent, two may feed it. Whatever comes twice, by the root's number, is
   dropped; a second parent that keeps sending is told to stop.
 
@@ -23,7 +26,8 @@ elsewhere when a node has too many, ``shapes`` takes forwarders out that nobody 
 ``strategy`` is what a node does there: batches, the root's part, and the strategy contract.
 
 Deviations: the papers' node learns its parent with the first message; ours is told. The papers do not say
-what a forwarder does with the message of a node it cannot take; ours passes it on towards the root.
+what a forwarder does with the message of a node it cannot take; ours passes it on towards the root. Nor do
+they let a forwarder leave on purpose other than by ceasing to be there; ours is a move, as in ``moves``.
 """
 
 from overlaymq.core.dissemination.scribe.strategy import Scribe

@@ -53,6 +53,8 @@ def passed_on(
 class Searching(Shaping):
     """A place in the tree that searches pass through."""
 
+    __slots__ = ()
+
     anycasts: ClassVar[bool] = True
 
     def _visited(self, search: TreeAnycast, now: float) -> Effects:

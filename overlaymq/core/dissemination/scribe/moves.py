@@ -66,6 +66,16 @@ class Move:
 class Moving(TreePlace):
     """A place in the tree that its parent may give up, and that gives up children."""
 
+    __slots__ = (
+        "_away",
+        "_going",
+        "_measurings",
+        "_move",
+        "_moves",
+        "_unmeasured",
+        "_yielded",
+    )
+
     def __init__(self, descriptor: Descriptor, around: Surroundings) -> None:
         super().__init__(descriptor, around)
         self._away: dict[Id, float] = {}
@@ -75,7 +85,7 @@ class Moving(TreePlace):
         self._going: dict[Id, tuple[float, bool]] = {}
         """Children that do not count: until when they are fed, and whether they must go then."""
         self._yielded: dict[Id, Id] = {}
-        """Who will have which child's place."""
+        """Children that yield their places, and to whom: one each, or a child could fill this."""
         self._move: Move | None = None
         self._moves = 0
 
@@ -144,8 +154,7 @@ class Moving(TreePlace):
         self._measured_child(id_)
         self._away.pop(id_, None)
         self._going.pop(id_, None)
-        for heir in [heir for heir, place in self._yielded.items() if place == id_]:
-            del self._yielded[heir]
+        self._yielded.pop(id_, None)
 
     def _take(self, join: TreeJoin, now: float) -> Effects | None:
         taken = super()._take(join, now)
@@ -153,12 +162,14 @@ class Moving(TreePlace):
             return None
         self._going.pop(join.child.id, None)  # it has come back
         self._count_children()
-        place = self._yielded.pop(join.child.id, None)
-        return taken if place is None else [*taken, self._let_go(place, False, now)]
+        places = [place for place, heir in self._yielded.items() if heir == join.child.id]
+        for place in places:
+            del self._yielded[place]
+        return [*taken, *[self._let_go(place, False, now) for place in places]]
 
     def _refreshed(self, peer: Peer, refresh: TreeRefresh, now: float) -> Effects:
         if refresh.yields_to is not None and peer.id in self._children:
-            self._yielded[refresh.yields_to.id] = peer.id
+            self._yielded[peer.id] = refresh.yields_to.id
         return super()._refreshed(peer, refresh, now)
 
     def _lost_child(self, id_: Id, now: float) -> Effects:

@@ -37,6 +37,12 @@ if TYPE_CHECKING:
 class Shaping(Moving):
     """A place in the tree that it gives up if it is in the way."""
 
+    __slots__ = (
+        "_only",
+        "_only_since",
+        "_will_collapse",
+    )
+
     def __init__(self, descriptor: Descriptor, around: Surroundings) -> None:
         super().__init__(descriptor, around)
         self._only: Id | None = None
@@ -78,6 +84,13 @@ class Shaping(Moving):
                 Send(child, TreeDrop(topic, (Sibling(above, 0.0),))),
             ]
         return effects + self._watch_shape(now)
+
+    def _yield_children(self) -> Effects:
+        """Send every child to this node's own parent; they are fed until they have gone there."""
+        if self._parent is None:
+            return []
+        drop = TreeDrop(self.descriptor.id, (Sibling(self._parent, 0.0),))
+        return [Send(child.peer, drop) for child in self._children.values()]
 
     def _no_member_now(self, now: float) -> Effects:
         """It may be in the way from now on."""

@@ -7,65 +7,46 @@ its heartbeats.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import TYPE_CHECKING
 from zlib import crc32
 
 from overlaymq.core.dissemination.children import Child
-from overlaymq.core.dissemination.rooted import Rooted, next_hop
-from overlaymq.core.reliability.history import History
-from overlaymq.core.reliability.upcalls import ModeTree
+from overlaymq.core.dissemination.tree_content import ContentTree
 from overlaymq.core.topics import MAX_CREDENTIALS
-from overlaymq.events import Notify, ParentLost, Ready, Repaired, Route, Send, SetTimer, Timer
+from overlaymq.events import Route, Send, SetTimer, Timer
 from overlaymq.ids import BYTES
 from overlaymq.messages import TreeBeat, TreeJoin, TreeJoined, TreeLeave, TreeRefresh, TreeRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from overlaymq.core.dissemination.base import Effects, Surroundings
     from overlaymq.ids import Id
-    from overlaymq.messages import Batch, Descriptor, Peer, TreeStatus
+    from overlaymq.messages import Descriptor, Peer
 
 MAX_DEPTH = 128
 """A path longer than this is a loop, or a lie: routes of 100,000 nodes have five hops."""
 
 
-class TreePlace(Rooted):
+class TreePlace(ContentTree):
     """Everything about the tree but what flows through it."""
+
+    __slots__ = (
+        "_joined_size",
+        "_joining",
+        "_path",
+        "_refreshed_at",
+        "_round",
+        "_settled",
+    )
 
     def __init__(self, descriptor: Descriptor, around: Surroundings) -> None:
         super().__init__(descriptor, around)
-        self._parent: Peer | None = None
         self._path: tuple[Id, ...] = ()
-        self._rooted = False
-        self._heir = False
         self._joining = False
-        self._repairing = False
-        self._ready = False
         self._round = 0
         self._settled = 0
         """Answers to joins up to this one come too late: another has been answered, or the parent left."""
-        self._last = 0
-        self._note = b""
-        self._history = History(around.delivery.history, around.delivery.history_bytes)
-        self._ticking = False
-        self._parent_heard = self._refreshed_at = self._spread_at = 0.0
-        self._told_size = self._joined_size = 0
-        self._told_at = float("-inf")
-        self._will_tell = False
-        self._mode_tree = ModeTree(around.me, descriptor, self._children)
-
-    @property
-    def _above(self) -> Peer | None:
-        return self._parent
-
-    @property
-    def kept(self) -> Collection[Peer]:
-        """The tree's links, and the way of publications to the root."""
-        above = {peer.id: peer for peer in (self._parent, self._root) if peer is not None}
-        above.pop(self.around.me.id, None)
-        return (*above.values(), *[child.peer for child in self._children.values()])
+        self._refreshed_at = 0.0
+        self._joined_size = 0
 
     @property
     def path(self) -> tuple[Id, ...]:
@@ -73,76 +54,12 @@ class TreePlace(Rooted):
         return (*self._path, self.around.me.id)
 
     @property
-    def parent(self) -> Peer | None:
-        """Who feeds this node."""
-        return self._parent
-
-    @property
-    def member(self) -> bool:
-        """Whether this node is subscribed."""
-        return self._subscribed
-
-    @property
-    def children(self) -> tuple[Peer, ...]:
-        """Who is fed by this node."""
-        return tuple([child.peer for child in self._children.values()])
-
-    @property
-    def _wanted(self) -> bool:
-        if self._subscribed or self._children:
-            return True
-        return self.around.mode is not None and self.around.mode.lingers
-
-    @abstractmethod
-    def _become_root(self, now: float) -> Effects:
-        """This node owns the key."""
-
-    # --- the mode's part ---
-
-    def _mode_sees(self, now: float) -> ModeTree:
-        tree = self._mode_tree
-        tree.parent, tree.is_root = self._parent, self._acts_as_root
-        tree.member, tree.now = self._subscribed, now
-        return tree
-
-    @property
-    def _acts_as_root(self) -> bool:
-        return self._is_root or (self._root is None and self._heir)
-
-    def _mode_asked(self) -> Effects:
-        asked, self._mode_tree.effects = self._mode_tree.effects, []
-        return asked
-
-    def _mode_done(self, now: float) -> Effects:
-        """What the mode asked for, and what it may have made possible: it may sequence now."""
-        effects = self._mode_asked()
-        again, self._mode_tree.again = self._mode_tree.again, []
-        for batch in again:
-            effects += self._publish_again(batch, now)
-        mode = self.around.mode
-        if mode is not None and mode.sequencing and (self._waiting or len(self._outbox)):
-            effects += self._flush(now)
-        return effects
-
-    def _publish_again(self, batch: Batch, now: float) -> Effects:
-        mode = self.around.mode
-        if self._acts_as_root and mode is not None and mode.sequencing:
-            return self._spread(batch, now)
-        effects = self._post(batch, now)
-        if self._root is None or self._is_root:
-            return effects + self._ask_again()
-        return [*effects, Send(self._root, next_hop(batch))]
-
-    def _told_status(self, peer: Peer, status: TreeStatus | None, now: float) -> Effects:
-        mode = self.around.mode
-        if mode is None or status is None:
-            return []
-        mode.on_status(peer, status, self._mode_sees(now))
-        return self._mode_done(now)
+    def _heartbeat_every(self) -> float:
+        return self.around.scribe.heartbeat_every
 
     # --- joining and leaving ---
 
-    def _join(self, now: float, randomize: bool = False, root: Peer | None = None) -> Effects:
+    def _join(self, now: float, randomize: bool = False, *, root: Peer | None = None) -> Effects:
         if self._is_root:
             return self._become_root(now)
         if self._joining or self._parent is not None or not self._wanted:
@@ -174,7 +91,7 @@ class TreePlace(Rooted):
     def _joined(self, peer: Peer, joined: TreeJoined, now: float) -> Effects:
         if self._is_root or not self._wanted:
             self._joining = False
-            return [Send(peer, self._leave())]
+            return [Send(peer, self._leave()), *self._handed_over(now)]
         if joined.serial <= self._settled and (self._parent is None or self._parent.id != peer.id):
             return self._disown(peer)
         if joined.serial:
@@ -194,7 +111,8 @@ class TreePlace(Rooted):
             effects += self._mode_asked()
         effects += self._told_status(peer, joined.status, now)
         effects += self._set_path(joined.path, joined.rooted)
-        return effects + self._start_ticking() + self._announce_ready() + self._tell_size(now)
+        effects += self._start_ticking() + self._announce_ready() + self._tell_size(now)
+        return effects + self._handed_over(now) + self._parted_from(former)
 
     def _set_path(self, path: tuple[Id, ...], rooted: bool) -> Effects:
         if path == self._path and rooted == self._rooted:
@@ -211,21 +129,6 @@ class TreePlace(Rooted):
         status = None if mode is None else mode.status(join)
         serial = 0 if join is None else join.serial
         return TreeJoined(self.descriptor.id, self.path, self._rooted, status, serial)
-
-    def _announce_ready(self) -> Effects:
-        topic = self.descriptor.id
-        if not self._rooted:
-            return []
-        repaired, self._repairing = self._repairing, False
-        if not self._subscribed:
-            return []
-        effects: Effects = [] if self._ready else [Notify(Ready(topic))]
-        self._ready = True
-        if repaired and self._parent is not None:
-            effects.append(Notify(Repaired(topic, self._parent)))
-        elif repaired:
-            effects.append(Notify(Repaired(topic, self.around.me)))
-        return effects
 
     def _looped(self, peer: Peer, now: float) -> Effects:
         self._joining = False
@@ -251,13 +154,7 @@ class TreePlace(Rooted):
         self._path, self._rooted, self._joining = (), False, False
         if lost is None or not self._wanted:
             return []
-        effects: Effects = []
-        self._repairing = True
-        if self._subscribed:
-            self._ready = False
-            effects.append(Notify(ParentLost(self.descriptor.id, lost)))
-        self._note, asked = self._told_fault(lost, now)
-        return effects + asked + self._join(now, randomize)
+        return self._announce_lost(lost, now) + self._join(now, randomize)
 
     def _prune(self, now: float) -> Effects:
         """Leave the tree if nobody here needs it; otherwise only the size has changed."""
@@ -266,6 +163,7 @@ class TreePlace(Rooted):
         parent, self._parent = self._parent, None
         self._settled = self._round
         self._path, self._rooted = (), False
+        self._history.clear()
         return [Send(parent, self._leave())]
 
     def _leave(self) -> TreeLeave:
@@ -276,7 +174,7 @@ class TreePlace(Rooted):
     def _take(self, join: TreeJoin, now: float) -> Effects | None:
         """Make a node a child; None if it must look elsewhere."""
         child = join.child
-        if child.id in self.path:
+        if child.id in self.path or (self._departing and not self._acts_as_root):
             return None
         known = self._children.get(child.id)
         if known is None and len(self._children) >= self.around.rendezvous.max_members:
@@ -294,8 +192,6 @@ class TreePlace(Rooted):
             self._last = max(self._last, join.last)  # whoever knows nothing asks for both
             self.around.mode.on_join(join, self._mode_sees(now))
             effects += self._mode_done(now)
-        elif known is None:
-            effects += [Send(child, batch) for batch in self._history.last(join.last)]
         return effects + self._start_ticking() + self._join(now) + self._tell_size(now)
 
     def _refuse(self, child: Peer, looped: bool) -> Send:
@@ -325,32 +221,10 @@ class TreePlace(Rooted):
         told = checksum(self._path, self._rooted)
         return TreeRefresh(self.descriptor.id, self._member_count(), yields_to, told)
 
-    def _member_count(self) -> int:
-        below = sum([child.members for child in self._children.values()])
-        return below + self._subscribed
-
-    def _tell_size(self, now: float) -> Effects:
-        """The parent learns of a changed subtree at once, but not of each change of a burst."""
-        size = self._member_count()
-        if self._parent is None or size == self._told_size:
-            return []
-        wait = self._told_at + self.around.scribe.tell_every - now
-        if wait <= 0:
-            self._told_size, self._told_at = size, now
-            return [Send(self._parent, self._refresh())]
-        if self._will_tell:
-            return []
-        self._will_tell = True
-        return [SetTimer(Timer("topic.size", self.descriptor.id), wait)]
+    def _size_news(self) -> TreeRefresh:
+        return self._refresh()
 
     # --- soft state ---
-
-    def _start_ticking(self) -> Effects:
-        if self._ticking:
-            return []
-        self._ticking = True
-        timer = Timer("topic.tick", self.descriptor.id)
-        return [SetTimer(timer, self.around.scribe.heartbeat_every)]
 
     def _tick(self, now: float) -> Effects:
         self._ticking = False
@@ -374,8 +248,8 @@ class TreePlace(Rooted):
             elif now - self._refreshed_at >= self.around.rendezvous.refresh_every:
                 self._refreshed_at = now
                 effects.append(Send(self._parent, self._refresh()))
-        keeps = mode is not None and (mode.lingers or (self._acts_as_root and mode.holds))
-        if self._parent is None and not self._children and not keeps:
+        lingers = mode is not None and mode.lingers
+        if self._parent is None and not (self._children or lingers or self._keeps):
             return effects
         return effects + self._start_ticking()
 

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17overlaymq/v1/data.proto\x12\x0coverlaymq.v1\"\xea\x01\n\x05\x42\x61tch\x12\x0c\n\x04\x62ody\x18\x01 \x01(\x0c\x12\r\n\x05topic\x18\x02 \x01(\x0c\x12\x0e\n\x06origin\x18\x03 \x01(\x0c\x12\r\n\x05\x65poch\x18\x04 \x01(\x04\x12\r\n\x05\x66irst\x18\x05 \x01(\x04\x12\r\n\x05\x63ount\x18\x06 \x01(\x04\x12\x14\n\x0cpublished_at\x18\x07 \x01(\x04\x12\x0b\n\x03hop\x18\x08 \x01(\x04\x12\x15\n\rroot_sequence\x18\t \x01(\x04\x12\r\n\x05\x63hunk\x18\n \x01(\x04\x12\x0e\n\x06\x63hunks\x18\x0b \x01(\x04\x12\x0c\n\x04skip\x18\x0c \x01(\x04\x12\x0c\n\x04root\x18\r \x01(\x0c\x12\x12\n\nroot_epoch\x18\x0e \x01(\x04\"@\n\x04\x42ody\x12\x10\n\x08payloads\x18\x01 \x03(\x0c\x12&\n\x07headers\x18\x02 \x03(\x0b\x32\x15.overlaymq.v1.Headers\"n\n\x07Headers\x12\x33\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\".overlaymq.v1.Headers.EntriesEntry\x1a.\n\x0c\x45ntriesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"9\n\x07Skipped\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x10\n\x08messages\x18\x02 \x01(\x04\x12\r\n\x05\x62ytes\x18\x03 \x01(\x04\"&\n\x06\x43redit\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\r\n\x05total\x18\x02 \x01(\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17overlaymq/v1/data.proto\x12\x0coverlaymq.v1\"\xfa\x01\n\x05\x42\x61tch\x12\x0c\n\x04\x62ody\x18\x01 \x01(\x0c\x12\r\n\x05topic\x18\x02 \x01(\x0c\x12\x0e\n\x06origin\x18\x03 \x01(\x0c\x12\r\n\x05\x65poch\x18\x04 \x01(\x04\x12\r\n\x05\x66irst\x18\x05 \x01(\x04\x12\r\n\x05\x63ount\x18\x06 \x01(\x04\x12\x14\n\x0cpublished_at\x18\x07 \x01(\x04\x12\x0b\n\x03hop\x18\x08 \x01(\x04\x12\x15\n\rroot_sequence\x18\t \x01(\x04\x12\r\n\x05\x63hunk\x18\n \x01(\x04\x12\x0e\n\x06\x63hunks\x18\x0b \x01(\x04\x12\x0c\n\x04skip\x18\x0c \x01(\x04\x12\x0c\n\x04root\x18\r \x01(\x0c\x12\x12\n\nroot_epoch\x18\x0e \x01(\x04\x12\x0e\n\x06\x62\x65hind\x18\x0f \x01(\x04\"@\n\x04\x42ody\x12\x10\n\x08payloads\x18\x01 \x03(\x0c\x12&\n\x07headers\x18\x02 \x03(\x0b\x32\x15.overlaymq.v1.Headers\"n\n\x07Headers\x12\x33\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\".overlaymq.v1.Headers.EntriesEntry\x1a.\n\x0c\x45ntriesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"9\n\x07Skipped\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x10\n\x08messages\x18\x02 \x01(\x04\x12\r\n\x05\x62ytes\x18\x03 \x01(\x04\"&\n\x06\x43redit\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\r\n\x05total\x18\x02 \x01(\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,15 +34,15 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_HEADERS_ENTRIESENTRY']._loaded_options = None
   _globals['_HEADERS_ENTRIESENTRY']._serialized_options = b'8\001'
   _globals['_BATCH']._serialized_start=42
-  _globals['_BATCH']._serialized_end=276
-  _globals['_BODY']._serialized_start=278
-  _globals['_BODY']._serialized_end=342
-  _globals['_HEADERS']._serialized_start=344
-  _globals['_HEADERS']._serialized_end=454
-  _globals['_HEADERS_ENTRIESENTRY']._serialized_start=408
-  _globals['_HEADERS_ENTRIESENTRY']._serialized_end=454
-  _globals['_SKIPPED']._serialized_start=456
-  _globals['_SKIPPED']._serialized_end=513
-  _globals['_CREDIT']._serialized_start=515
-  _globals['_CREDIT']._serialized_end=553
+  _globals['_BATCH']._serialized_end=292
+  _globals['_BODY']._serialized_start=294
+  _globals['_BODY']._serialized_end=358
+  _globals['_HEADERS']._serialized_start=360
+  _globals['_HEADERS']._serialized_end=470
+  _globals['_HEADERS_ENTRIESENTRY']._serialized_start=424
+  _globals['_HEADERS_ENTRIESENTRY']._serialized_end=470
+  _globals['_SKIPPED']._serialized_start=472
+  _globals['_SKIPPED']._serialized_end=529
+  _globals['_CREDIT']._serialized_start=531
+  _globals['_CREDIT']._serialized_end=569
 # @@protoc_insertion_point(module_scope)

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Batch(_message.Message):
-    __slots__ = ("body", "topic", "origin", "epoch", "first", "count", "published_at", "hop", "root_sequence", "chunk", "chunks", "skip", "root", "root_epoch")
+    __slots__ = ("body", "topic", "origin", "epoch", "first", "count", "published_at", "hop", "root_sequence", "chunk", "chunks", "skip", "root", "root_epoch", "behind")
     BODY_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
@@ -22,6 +22,7 @@ class Batch(_message.Message):
     SKIP_FIELD_NUMBER: _ClassVar[int]
     ROOT_FIELD_NUMBER: _ClassVar[int]
     ROOT_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    BEHIND_FIELD_NUMBER: _ClassVar[int]
     body: bytes
     topic: bytes
     origin: bytes
@@ -36,7 +37,8 @@ class Batch(_message.Message):
     skip: int
     root: bytes
     root_epoch: int
-    def __init__(self, body: _Optional[bytes] = ..., topic: _Optional[bytes] = ..., origin: _Optional[bytes] = ..., epoch: _Optional[int] = ..., first: _Optional[int] = ..., count: _Optional[int] = ..., published_at: _Optional[int] = ..., hop: _Optional[int] = ..., root_sequence: _Optional[int] = ..., chunk: _Optional[int] = ..., chunks: _Optional[int] = ..., skip: _Optional[int] = ..., root: _Optional[bytes] = ..., root_epoch: _Optional[int] = ...) -> None: ...
+    behind: int
+    def __init__(self, body: _Optional[bytes] = ..., topic: _Optional[bytes] = ..., origin: _Optional[bytes] = ..., epoch: _Optional[int] = ..., first: _Optional[int] = ..., count: _Optional[int] = ..., published_at: _Optional[int] = ..., hop: _Optional[int] = ..., root_sequence: _Optional[int] = ..., chunk: _Optional[int] = ..., chunks: _Optional[int] = ..., skip: _Optional[int] = ..., root: _Optional[bytes] = ..., root_epoch: _Optional[int] = ..., behind: _Optional[int] = ...) -> None: ...
 
 class Body(_message.Message):
     __slots__ = ("payloads", "headers")

@@ -101,16 +101,20 @@ class LeafProbeReply(_message.Message):
     def __init__(self, leaves: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., failed: _Optional[_Iterable[bytes]] = ..., active: bool = ...) -> None: ...
 
 class Heartbeat(_message.Message):
-    __slots__ = ("asked_at",)
+    __slots__ = ("asked_at", "digest")
     ASKED_AT_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     asked_at: float
-    def __init__(self, asked_at: _Optional[float] = ...) -> None: ...
+    digest: int
+    def __init__(self, asked_at: _Optional[float] = ..., digest: _Optional[int] = ...) -> None: ...
 
 class Lease(_message.Message):
-    __slots__ = ("asked_at",)
+    __slots__ = ("asked_at", "digest")
     ASKED_AT_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     asked_at: float
-    def __init__(self, asked_at: _Optional[float] = ...) -> None: ...
+    digest: int
+    def __init__(self, asked_at: _Optional[float] = ..., digest: _Optional[int] = ...) -> None: ...
 
 class Announce(_message.Message):
     __slots__ = ("rows",)

@@ -54,23 +54,35 @@ class RootIs(_message.Message):
     members: int
     def __init__(self, topic: _Optional[bytes] = ..., root: _Optional[_Union[_pastry_pb2.Peer, _Mapping]] = ..., members: _Optional[int] = ...) -> None: ...
 
-class RootUnknown(_message.Message):
-    __slots__ = ("topic",)
+class BatchRefused(_message.Message):
+    __slots__ = ("topic", "origin", "epoch", "first", "chunk", "root")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    ROOT_FIELD_NUMBER: _ClassVar[int]
     topic: bytes
-    def __init__(self, topic: _Optional[bytes] = ...) -> None: ...
+    origin: bytes
+    epoch: int
+    first: int
+    chunk: int
+    root: _pastry_pb2.Peer
+    def __init__(self, topic: _Optional[bytes] = ..., origin: _Optional[bytes] = ..., epoch: _Optional[int] = ..., first: _Optional[int] = ..., chunk: _Optional[int] = ..., root: _Optional[_Union[_pastry_pb2.Peer, _Mapping]] = ...) -> None: ...
 
 class Handover(_message.Message):
-    __slots__ = ("descriptor", "members", "epoch", "state")
+    __slots__ = ("descriptor", "members", "epoch", "state", "size")
     DESCRIPTOR_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
     descriptor: _topics_pb2.Descriptor
     members: _containers.RepeatedCompositeFieldContainer[_pastry_pb2.Peer]
     epoch: int
     state: RootState
-    def __init__(self, descriptor: _Optional[_Union[_topics_pb2.Descriptor, _Mapping]] = ..., members: _Optional[_Iterable[_Union[_pastry_pb2.Peer, _Mapping]]] = ..., epoch: _Optional[int] = ..., state: _Optional[_Union[RootState, _Mapping]] = ...) -> None: ...
+    size: int
+    def __init__(self, descriptor: _Optional[_Union[_topics_pb2.Descriptor, _Mapping]] = ..., members: _Optional[_Iterable[_Union[_pastry_pb2.Peer, _Mapping]]] = ..., epoch: _Optional[int] = ..., state: _Optional[_Union[RootState, _Mapping]] = ..., size: _Optional[int] = ...) -> None: ...
 
 class TreeJoin(_message.Message):
     __slots__ = ("topic", "child", "descriptor", "members", "last", "note", "expects", "via", "credentials", "serial")
@@ -199,20 +211,22 @@ class RootState(_message.Message):
     def __init__(self, descriptor: _Optional[_Union[_topics_pb2.Descriptor, _Mapping]] = ..., status: _Optional[_Union[TreeStatus, _Mapping]] = ..., window: _Optional[_Iterable[_Union[Run, _Mapping]]] = ...) -> None: ...
 
 class BatchSequenced(_message.Message):
-    __slots__ = ("topic", "origin", "epoch", "first", "chunk", "place")
+    __slots__ = ("topic", "origin", "epoch", "first", "chunk", "place", "stopped")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     PLACE_FIELD_NUMBER: _ClassVar[int]
+    STOPPED_FIELD_NUMBER: _ClassVar[int]
     topic: bytes
     origin: bytes
     epoch: int
     first: int
     chunk: int
     place: Place
-    def __init__(self, topic: _Optional[bytes] = ..., origin: _Optional[bytes] = ..., epoch: _Optional[int] = ..., first: _Optional[int] = ..., chunk: _Optional[int] = ..., place: _Optional[_Union[Place, _Mapping]] = ...) -> None: ...
+    stopped: bool
+    def __init__(self, topic: _Optional[bytes] = ..., origin: _Optional[bytes] = ..., epoch: _Optional[int] = ..., first: _Optional[int] = ..., chunk: _Optional[int] = ..., place: _Optional[_Union[Place, _Mapping]] = ..., stopped: bool = ...) -> None: ...
 
 class TreeNeed(_message.Message):
     __slots__ = ("topic", "epoch", "first", "last")
@@ -245,6 +259,88 @@ class TreeTold(_message.Message):
     topic: bytes
     status: TreeStatus
     def __init__(self, topic: _Optional[bytes] = ..., status: _Optional[_Union[TreeStatus, _Mapping]] = ...) -> None: ...
+
+class TreeHistory(_message.Message):
+    __slots__ = ("topic", "last", "most")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    MOST_FIELD_NUMBER: _ClassVar[int]
+    topic: bytes
+    last: int
+    most: int
+    def __init__(self, topic: _Optional[bytes] = ..., last: _Optional[int] = ..., most: _Optional[int] = ...) -> None: ...
+
+class TreeReplay(_message.Message):
+    __slots__ = ("topic", "batches", "held", "above")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    ABOVE_FIELD_NUMBER: _ClassVar[int]
+    topic: bytes
+    batches: int
+    held: int
+    above: _pastry_pb2.Peer
+    def __init__(self, topic: _Optional[bytes] = ..., batches: _Optional[int] = ..., held: _Optional[int] = ..., above: _Optional[_Union[_pastry_pb2.Peer, _Mapping]] = ...) -> None: ...
+
+class Lost(_message.Message):
+    __slots__ = ("first", "last", "members")
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    first: Place
+    last: Place
+    members: int
+    def __init__(self, first: _Optional[_Union[Place, _Mapping]] = ..., last: _Optional[_Union[Place, _Mapping]] = ..., members: _Optional[int] = ...) -> None: ...
+
+class TreeHad(_message.Message):
+    __slots__ = ("topic", "members", "had", "kept", "lost")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    HAD_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    topic: bytes
+    members: int
+    had: Place
+    kept: Place
+    lost: _containers.RepeatedCompositeFieldContainer[Lost]
+    def __init__(self, topic: _Optional[bytes] = ..., members: _Optional[int] = ..., had: _Optional[_Union[Place, _Mapping]] = ..., kept: _Optional[_Union[Place, _Mapping]] = ..., lost: _Optional[_Iterable[_Union[Lost, _Mapping]]] = ...) -> None: ...
+
+class TreeStable(_message.Message):
+    __slots__ = ("topic", "place")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    topic: bytes
+    place: Place
+    def __init__(self, topic: _Optional[bytes] = ..., place: _Optional[_Union[Place, _Mapping]] = ...) -> None: ...
+
+class DeliveryQuery(_message.Message):
+    __slots__ = ("topic", "descriptor", "first", "last")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTOR_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    topic: bytes
+    descriptor: _topics_pb2.Descriptor
+    first: Place
+    last: Place
+    def __init__(self, topic: _Optional[bytes] = ..., descriptor: _Optional[_Union[_topics_pb2.Descriptor, _Mapping]] = ..., first: _Optional[_Union[Place, _Mapping]] = ..., last: _Optional[_Union[Place, _Mapping]] = ...) -> None: ...
+
+class DeliveryIs(_message.Message):
+    __slots__ = ("topic", "first", "last", "members", "had", "final")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    HAD_FIELD_NUMBER: _ClassVar[int]
+    FINAL_FIELD_NUMBER: _ClassVar[int]
+    topic: bytes
+    first: Place
+    last: Place
+    members: int
+    had: int
+    final: bool
+    def __init__(self, topic: _Optional[bytes] = ..., first: _Optional[_Union[Place, _Mapping]] = ..., last: _Optional[_Union[Place, _Mapping]] = ..., members: _Optional[int] = ..., had: _Optional[int] = ..., final: bool = ...) -> None: ...
 
 class TreeStatus(_message.Message):
     __slots__ = ("last", "past", "start", "skip")
@@ -313,3 +409,69 @@ class AnycastOver(_message.Message):
     accepted: int
     cut: bool
     def __init__(self, request: _Optional[int] = ..., accepted: _Optional[int] = ..., cut: bool = ...) -> None: ...
+
+class Beat(_message.Message):
+    __slots__ = ("epoch", "number")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    number: int
+    def __init__(self, epoch: _Optional[int] = ..., number: _Optional[int] = ...) -> None: ...
+
+class SvJoin(_message.Message):
+    __slots__ = ("join", "link", "path", "beat", "tries")
+    JOIN_FIELD_NUMBER: _ClassVar[int]
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    BEAT_FIELD_NUMBER: _ClassVar[int]
+    TRIES_FIELD_NUMBER: _ClassVar[int]
+    join: TreeJoin
+    link: bytes
+    path: _containers.RepeatedCompositeFieldContainer[_pastry_pb2.Peer]
+    beat: Beat
+    tries: int
+    def __init__(self, join: _Optional[_Union[TreeJoin, _Mapping]] = ..., link: _Optional[bytes] = ..., path: _Optional[_Iterable[_Union[_pastry_pb2.Peer, _Mapping]]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., tries: _Optional[int] = ...) -> None: ...
+
+class SvCandidate(_message.Message):
+    __slots__ = ("topic", "link", "beat", "path")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    BEAT_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    topic: bytes
+    link: bytes
+    beat: Beat
+    path: _containers.RepeatedCompositeFieldContainer[_pastry_pb2.Peer]
+    def __init__(self, topic: _Optional[bytes] = ..., link: _Optional[bytes] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., path: _Optional[_Iterable[_Union[_pastry_pb2.Peer, _Mapping]]] = ...) -> None: ...
+
+class SvBeat(_message.Message):
+    __slots__ = ("topic", "link", "beat", "status")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    BEAT_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    topic: bytes
+    link: bytes
+    beat: Beat
+    status: TreeStatus
+    def __init__(self, topic: _Optional[bytes] = ..., link: _Optional[bytes] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., status: _Optional[_Union[TreeStatus, _Mapping]] = ...) -> None: ...
+
+class SvSize(_message.Message):
+    __slots__ = ("topic", "link", "members")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    topic: bytes
+    link: bytes
+    members: int
+    def __init__(self, topic: _Optional[bytes] = ..., link: _Optional[bytes] = ..., members: _Optional[int] = ...) -> None: ...
+
+class SvWant(_message.Message):
+    __slots__ = ("topic", "link", "beat")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    BEAT_FIELD_NUMBER: _ClassVar[int]
+    topic: bytes
+    link: bytes
+    beat: Beat
+    def __init__(self, topic: _Optional[bytes] = ..., link: _Optional[bytes] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ...) -> None: ...

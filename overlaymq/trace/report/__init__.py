@@ -1,0 +1,1 @@
+"""One page about a run: figures in words, plots, tables; a single file without scripts from elsewhere."""
