@@ -135,3 +135,25 @@ def test_a_rendezvous_that_is_too_far_to_be_one_looks_for_its_successor() -> Non
     bench.wait(5)
     assert all(seat.got[name] for seat in (first, second, late) for name in names)
     assert strategy.standing == Standing("none")
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("at_home", [True, False])
+def test_who_is_left_alone_knows_it_at_once_and_takes_what_it_is_handed(
+    seed: int, at_home: bool
+) -> None:
+    """It asked one that had just left to introduce it, and waited: its publisher's receipts waited too, and
+    whoever subscribed meanwhile was given what was published before."""
+    network = Network(seed, 24, timers=True)
+    nodes = sorted(network.nodes.values(), key=lambda node: rank(TOPIC.key, node.me.id))
+    leaves, publisher = nodes[-2:]
+    stays = nodes[0 if at_home else -3]
+    for node in (stays, leaves):
+        network.subscribe(node, TOPIC)
+        network.run(3)
+    network.unsubscribe(leaves, TOPIC)
+    network.run(0.5)
+    network.publish(publisher, TOPIC)
+    network.run(0.5)
+    receipts = [event for id_, event in network.events if id_ == publisher.me.id]
+    assert [event.links for event in receipts if isinstance(event, Sent)] == [1]

@@ -109,6 +109,8 @@ class Scamp(Spreading):
         """Whether this node was the rendezvous, and does not know yet who is."""
         self._in_vain = False
         """Whether nobody answered the last time, or might not."""
+        self._asked_twice = False
+        """Whether the rendezvous was asked again because a contact was none, since an answer was due."""
 
     # --- the application ---
 
@@ -135,16 +137,19 @@ class Scamp(Spreading):
         self._contacts.clear()
         self._replay.abandon()
         self._unspread.release()
-        effects: Effects = [*self._gossip.retire(), *self._views.unsubscribe(now)]
-        effects += self._linger(now)
+        effects = self._unregister()
+        effects += [*self._gossip.retire(), *self._views.unsubscribe(now), *self._linger(now)]
         if not self.needed:
             self._gossip = self._new_gossip()
+        return effects
+
+    def _unregister(self) -> Effects:
+        """Before the neighbours hear of it: one that was alone with this node asks for others at once."""
         if self._is_rendezvous:
             self._meeting.sample.remove(self.around.me.id)
-            effects += self._meeting.copies()
-        elif self._asking.owner is not None:
-            effects.append(Send(self._asking.owner, Unregister(self.descriptor.id)))
-        return effects
+            return self._meeting.copies()
+        owner = self._asking.owner
+        return [] if owner is None else [Send(owner, Unregister(self.descriptor.id))]
 
     def count_members(self, now: float) -> Effects:
         """Ask the rendezvous."""
@@ -314,6 +319,7 @@ class Scamp(Spreading):
         effects = self._replay.over()
         self._replay.expect(self._last)
         self._contacts.clear()
+        self._asked_twice = False
         if self._subscribed and not self._fed:
             # Those who wait for this node may be those it waits for.
             effects += self._answer_callers(now, anyway=True)
@@ -396,20 +402,26 @@ class Scamp(Spreading):
         return [*effects, self._asking.wait()]
 
     def _try_another(self, peer: Peer, now: float) -> Effects:
-        """The contact is gone or no member (any more): the rendezvous may not know that yet, but named
-        others too."""
+        """The contact is gone or no member (any more): the rendezvous may not have known that, but named
+        others too. If there were none, it may know better now, and is asked once more before this node
+        waits."""
         self._backups.forget(peer.id)
         asked = self._contacts.pop(peer.id, None)
         satisfied = self._fed and not self._last and not self._lonely
         if asked is None or self._contacts or satisfied:
             return []
         another = self._backups.draw(self.around.random)
-        return self._try([another], now) if another is not None else []
+        if another is not None:
+            return self._try([another], now)
+        if self._asked_twice or self._asking.owed:
+            return []
+        self._asked_twice = True
+        return self._asking.register()
 
     def _be_alone(self, now: float) -> Effects:
         self._views.begin(now)
         self._alone = True
-        self._renewing = self._lonely = False
+        self._renewing = self._lonely = self._asked_twice = False
         self._last = 0
         effects = self._fed_again() + self._replay.over() + self._spread_waiting(now)
         return effects + self._answer_callers(now)
@@ -439,7 +451,7 @@ class Scamp(Spreading):
             effects.append(Notify(Dropped("too many members")))
         if isinstance(message, ScampAccepted):
             self._last, self._note = 0, b""
-            self._lonely = self._in_vain = False
+            self._lonely = self._in_vain = self._asked_twice = False
             self._contacts.clear()
             self._backups.remember(message.others)
             effects += self._replay.announced(peer.id, message.replay)

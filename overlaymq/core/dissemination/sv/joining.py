@@ -69,8 +69,8 @@ class Joining(Searching):
     # --- looking for a parent ---
 
     def _join(self, now: float, *, root: Peer | None = None) -> Effects:
-        if self._is_root or self._acts_as_root:
-            return []
+        if self._acts_as_root or self._departing:
+            return []  # a join of who leaves would lead others to where nobody is
         if self._attempt is not None or self._parent is not None or not self._wanted:
             return []
         self._round += 1
@@ -166,7 +166,7 @@ class Joining(Searching):
         self._rooted, self._wants, self._fed_before = False, None, lost
         self._forget_beat()
         if lost is None or not self._wanted or self._departing:
-            return []  # who leaves needs no other; a join of it would lead others to where nobody is
+            return []
         return self._announce_lost(lost, now) + self._join(now)
 
     def _forget_beat(self) -> None:

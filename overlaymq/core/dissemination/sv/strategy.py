@@ -31,6 +31,7 @@ class Sv(Polite):
 
     name: ClassVar[str] = "sv"
     takes_volunteers: ClassVar[bool] = True
+    polite: ClassVar[bool] = True
     ways: ClassVar[bool] = True
 
     # --- the application ---
