@@ -23,7 +23,7 @@ lint: $(VENV)/.dev $(VENV)/.spark ## ruff and mypy
 	$(BIN)/mypy $(MYPY_TARGETS)
 
 unit: $(VENV)/.dev $(VENV)/.spark
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 live: $(VENV)/.dev $(VENV)/.spark ## the long runs over several real processes
 	$(BIN)/python -m pytest -m live --timeout 900
