@@ -173,7 +173,7 @@ class _Entrance:
             self._early.append(("received", (peer, message)))
 
     def failed(self, peer: Peer, reason: str, gone: bool = False) -> None:
-        self._tell("failed", peer, reason)
+        self._tell("failed", peer, reason, gone)
 
     def closed(self, peer: Peer) -> None:
         self._tell("closed", peer)

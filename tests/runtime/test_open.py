@@ -12,9 +12,10 @@ import trio.testing
 
 import overlaymq
 from overlaymq import ids
-from overlaymq.config import AdminConfig, Config, NodeConfig
+from overlaymq.config import AdminConfig, Config, NodeConfig, PastryConfig
 from overlaymq.messages import Peer
 from overlaymq.runtime.opening import facing_seed, run_node
+from overlaymq.testing import network
 from overlaymq.transport.memory import MemoryNetwork
 
 if TYPE_CHECKING:
@@ -175,3 +176,14 @@ async def test_seeds_that_start_at_once_form_one_ring() -> None:
     async with trio.open_nursery() as nursery:
         for name in ("a", "b", "c"):
             nursery.start_soon(start, name)
+
+
+async def test_the_keys_of_a_dead_process_are_answered_for_without_waiting_for_its_lease() -> None:
+    """That nobody listens there any more was known to the transport, and forgotten on the way to the core."""
+    long = Config(pastry=PastryConfig(lease=300.0))
+    async with network(5, long) as nodes:
+        dead, *rest = nodes
+        nodes.memory.crash(dead.address)
+        with trio.fail_after(30):
+            owner, _, _ = await rest[0].lookup(dead.id)
+        assert owner in {node.id for node in rest}
