@@ -30,7 +30,7 @@ SIZES = [100, 1024, 65536]
 # Enough for some seconds at full speed; one write a message is slower by one to two orders.
 MESSAGES = {100: 200_000, 1024: 200_000, 65536: 4_000}
 SLOW_MESSAGES = {100: 5_000, 1024: 5_000, 65536: 2_000}
-SLOW_SYSTEMS = {"grpc-stream"}
+SLOW_SYSTEMS = {"grpc-stream", "grpc-trio"}
 BURST_BYTES = 256 * 1024 * 1024
 
 

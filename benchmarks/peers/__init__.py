@@ -22,6 +22,7 @@ MODULES = {
     "pyzmq": "pyzmq",
     "nats": "nats",
     "grpc-stream": "grpc_stream",
+    "grpc-trio": "grpc_trio",
 }
 
 

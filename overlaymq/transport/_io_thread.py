@@ -232,8 +232,13 @@ class HandoverInstrument(trio.abc.Instrument):
             self._budget = max(0.0, self._budget - (self._looked - now))
 
     def after_io_wait(self, timeout: float) -> None:
-        """Called by trio when the wait is over: an idle wait gave the I/O thread all it needed."""
+        """Called by trio when the wait is over: an idle wait gave the I/O thread all it needed.
+
+        What has arrived is taken here: through trio's entry queue, the tasks that it is for would run one
+        scheduling round later."""
         if timeout > 0:
+            for take in self.takers:
+                take()
             self._looked = time.perf_counter()
             self._turns = self.thread.turns
 
