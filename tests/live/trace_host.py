@@ -2,7 +2,9 @@
 
 Run as ``python -m tests.live.trace_host TRACES [SEED]``. It subscribes to the topics of all strategies, and
 keeps a count of its own, apart from the trace: what it published and when, what it was given and in which
-order. Times are the wall clock's, which all processes of a machine share.
+order, what came in over links and how much of that it had already. Times are the wall clock's, which all
+processes of a machine share. When its input ends its node leaves, and it tells its count then: a node that
+leaves hands over, which is in the traces too.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 import overlaymq
+from overlaymq import ids
 from overlaymq.config import TopicConfig, TraceConfig
 from overlaymq.messages import Batch
 from tests.live.tree_host import say
@@ -38,7 +41,9 @@ class Host:
         self._published: list[tuple[str, int, float]] = []
         self._got: dict[str, list[tuple[str, int]]] = {topic: [] for topic in TOPICS}
         self._ready: dict[str, float] = {}
-        self._copies = 0
+        self._copies = self._again = 0
+        self._had: set[tuple[int, int, int, int]] = set()
+        self._gossip = ids.topic_id("scamp")
         self._watch_links()
 
     def _watch_links(self) -> None:
@@ -47,10 +52,19 @@ class Host:
 
         def watched(peer: Peer, message: Message) -> None:
             if isinstance(message, Batch):
-                self._copies += message.count
+                self._count(message)
             received(peer, message)
 
         driver.received = watched  # type: ignore[method-assign]
+
+    def _count(self, batch: Batch) -> None:
+        self._copies += batch.count
+        for number in range(batch.first, batch.last + 1):
+            key = (batch.topic, batch.origin, batch.epoch, number)
+            # A tree brings a publisher its own messages once, by way of the root; gossip need not.
+            own = batch.topic == self._gossip and ids.text(batch.origin) == self._node.id
+            self._again += key in self._had or own
+            self._had.add(key)
 
     async def obey(self, order: dict[str, Any]) -> None:
         """Carry out an order, and say so."""
@@ -82,13 +96,14 @@ class Host:
                 receipt = await self._node.publish(topic, b"%d" % number)
                 self._published.append((topic, receipt.seq, at))
 
-    async def _report(self) -> None:
+    def report(self) -> None:
+        """Say what was counted."""
         say(
             published=self._published,
             got=self._got,
             ready=self._ready,
             copies=self._copies,
-            duplicates=self._node.statistics().drops.get("duplicate", 0),
+            duplicates=self._again,
         )
 
 
@@ -104,6 +119,7 @@ async def main(traces: str, seeds: list[str]) -> None:
         async for line in trio.wrap_file(sys.stdin):
             await host.obey(json.loads(line))
         nursery.cancel_scope.cancel()
+    host.report()
 
 
 if __name__ == "__main__":

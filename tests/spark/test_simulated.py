@@ -1,6 +1,7 @@
 """Simulated runs through the real writer: the analysis agrees with a count taken from outside.
 
-The count knows what was published, and what each subscriber was given, in order; nothing of the trace.
+The count knows what was published, what each subscriber was given, in order, and what came in over links;
+nothing of the trace.
 """
 
 from __future__ import annotations
@@ -11,12 +12,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from overlaymq.events import Received
+from overlaymq.ids import text
+from overlaymq.messages import Batch
 from overlaymq.sim.topics import Outcome, Plan, Reader, Topics
 from overlaymq.sim.tracing import traced
 from overlaymq.trace.analysis import reading, whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from overlaymq.sim.engine import Host
 
 pytestmark = pytest.mark.timeout(500)  # the first test of the session starts Spark
 
@@ -27,8 +33,47 @@ PLANS = {
 GRACE = 1.0
 
 
+class Links:
+    """Messages that came in over links, and how many of them the node had already, by topic.
+
+    A node has what came before, and its own where it comes by gossip: a tree brings that back once.
+    Where the root does not order (SV here) a message whose way to the root was doubled is spread twice, under
+    two numbers, and only those who subscribe to it know.
+    """
+
+    def __init__(self, topics: Topics) -> None:
+        self.received: Counter[str] = Counter()
+        self.again: Counter[str] = Counter()
+        self._had: set[tuple[int, ...]] = set()
+        self._names = {topic.id: topic.name for topic in topics.topics}
+        self._topics = topics
+        topics.simulation.on_input = self._watch
+
+    def _watch(self, now: float, host: Host, input_: Any) -> None:
+        if isinstance(input_, Received) and isinstance(input_.message, Batch):
+            batch = input_.message
+            topic = self._names[batch.topic]
+            self.received[topic] += batch.count
+            for number in range(batch.first, batch.last + 1):
+                self.again[topic] += self._had_already(host, batch, topic, number)
+
+    def _had_already(self, host: Host, batch: Batch, topic: str, number: int) -> bool:
+        me = host.peer.id
+        message = (me, batch.topic, batch.origin, batch.epoch, number)
+        copy = (*message, batch.root, batch.root_epoch, batch.root_sequence)
+        came, came_so = message in self._had, copy in self._had
+        self._had |= {message, copy}
+        own = batch.origin == me
+        if topic == "sv":
+            readers = self._topics.outcome.readers
+            reader = any((one.node, one.topic) == (text(me), topic) for one in readers)
+            return (came_so and batch.root_sequence > 0) or (came and reader and not own)
+        return came or (own and topic == "scamp")
+
+
 class Simulated(msgspec.Struct):
     outcomes: dict[str, Outcome]
+    links: dict[str, Links]
     found: whole.Found
 
     def rows(self, table: str, run: str) -> list[dict[str, Any]]:
@@ -38,13 +83,14 @@ class Simulated(msgspec.Struct):
 @pytest.fixture(scope="module")
 def simulated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Simulated:
     directory = tmp_path_factory.mktemp("simulated")
-    outcomes = {}
+    outcomes, links = {}, {}
     for name, plan in PLANS.items():
         topics = Topics(plan)
+        links[name] = Links(topics)
         with traced(topics.simulation, directory, name) as trace:
             outcomes[name] = topics.run(trace)
     found = whole.analyse(reading.read(spark, [str(directory)]), grace=GRACE)
-    return Simulated(outcomes, found)
+    return Simulated(outcomes, links, found)
 
 
 def survivors(outcome: Outcome) -> list[Reader]:
@@ -101,6 +147,17 @@ def test_order_and_repetitions_are_those_that_happened(simulated: Simulated, run
     assert found == true
     promising = [row for row in simulated.rows("order", run) if row["reliability"] != "best_effort"]
     assert sum(row["violations"] for row in promising) == 0
+
+
+@pytest.mark.parametrize("run", PLANS)
+def test_duplicates_are_those_that_happened(simulated: Simulated, run: str) -> None:
+    links = simulated.links[run]
+    found = {
+        row["topic"]: (row["received"], row["duplicates"])
+        for row in simulated.rows("redundancy", run)
+    }
+    assert found == {topic: (count, links.again[topic]) for topic, count in links.received.items()}
+    assert bool(links.again["scribe"] + links.again["sv"]) == (run == "lossy"), "trees have none"
 
 
 def test_a_loss_has_the_reason_of_who_discarded_it(simulated: Simulated) -> None:
