@@ -19,8 +19,8 @@ import trio
 import overlaymq
 from overlaymq import ids
 from overlaymq.config import TopicConfig, TraceConfig
-from overlaymq.messages import Batch
 from tests.live.tree_host import say
+from tests.receptions import Receptions
 
 if TYPE_CHECKING:
     from overlaymq.messages import Message, Peer
@@ -41,30 +41,34 @@ class Host:
         self._published: list[tuple[str, int, float]] = []
         self._got: dict[str, list[tuple[str, int]]] = {topic: [] for topic in TOPICS}
         self._ready: dict[str, float] = {}
-        self._copies = self._again = 0
-        self._had: set[tuple[int, int, int, int]] = set()
-        self._gossip = ids.topic_id("scamp")
+        self._links = [
+            Receptions(
+                ids.Id(int(node.id, 16)),
+                ids.topic_id(topic),
+                one.strategy,
+                ordered=one.reliability == "ordered",
+                reads=True,
+            )
+            for topic, one in TOPICS.items()
+        ]
         self._watch_links()
 
     def _watch_links(self) -> None:
         driver = self._node._driver
-        received = driver.received
+        received, send = driver.received, driver.transport.send
 
-        def watched(peer: Peer, message: Message) -> None:
-            if isinstance(message, Batch):
-                self._count(message)
+        def came(peer: Peer, message: Message) -> None:
+            for links in self._links:
+                links.came(message)
             received(peer, message)
 
-        driver.received = watched  # type: ignore[method-assign]
+        def went(peer: Peer, message: Message) -> None:
+            for links in self._links:
+                links.went(message)
+            send(peer, message)
 
-    def _count(self, batch: Batch) -> None:
-        self._copies += batch.count
-        for number in range(batch.first, batch.last + 1):
-            key = (batch.topic, batch.origin, batch.epoch, number)
-            # A tree brings a publisher its own messages once, by way of the root; gossip need not.
-            own = batch.topic == self._gossip and ids.text(batch.origin) == self._node.id
-            self._again += key in self._had or own
-            self._had.add(key)
+        driver.received = came  # type: ignore[method-assign]
+        driver.transport.send = went  # type: ignore[method-assign]
 
     async def obey(self, order: dict[str, Any]) -> None:
         """Carry out an order, and say so."""
@@ -102,8 +106,8 @@ class Host:
             published=self._published,
             got=self._got,
             ready=self._ready,
-            copies=self._copies,
-            duplicates=self._again,
+            copies=sum(links.received for links in self._links),
+            duplicates=sum(links.again for links in self._links),
         )
 
 

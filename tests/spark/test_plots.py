@@ -90,9 +90,11 @@ def test_losses_are_of_the_kinds_that_the_headline_has() -> None:
     kinds = [(True, False), (True, True), (False, True), (False, True), (False, False)]
     shown = drawn(["only"], losses=[("only", 1.0, *kind) for kind in kinds])
     drawing = shown["Losses over time"][1]
-    assert legend(drawing) == ["without notice", "no room", "announced"]
-    for words in ("without notice: 1, 1", "no room: 1, 2", "announced: 1, 2"):
+    assert legend(drawing) == ["without notice", "for want of room", "announced"]
+    for words in ("without notice: 1, 1", "for want of room: 1, 2", "announced: 1, 2"):
         assert f"<title>{words}</title>" in drawing
+    about, drawing = drawn(["only"], losses=[("only", 1.0, False, True)])["Losses over time"]
+    assert about.endswith(", all for want of room.")
 
 
 def test_of_many_runs_the_slowest_are_drawn() -> None:

@@ -22,7 +22,7 @@ Plot = tuple[str, str, str]
 LINES = 8
 """As many as there are colours."""
 SILENT = "without notice"
-UNTAKEN = "no room"
+UNTAKEN = "for want of room"
 KINDS = (SILENT, UNTAKEN, "announced")
 """Of losses, as the headline has them."""
 BARS = 400
@@ -146,7 +146,10 @@ def _losses(found: Found) -> Plot:
     order = sorted(rates, key=lambda key: (key[0], KINDS.index(key[1])))
     ordered = {key: rates[key] for key in order}
     drawing = lines(_over_time(found, ordered), x="seconds since the start", y="lost a second")
-    return ("Losses over time", "Lost (message, subscriber) pairs by time of publication.", drawing)
+    about = "Lost (message, subscriber) pairs by time of publication"
+    if len(ordered) == 1:  # one line has no legend
+        about += f", all {order[0][1]}"
+    return ("Losses over time", f"{about}.", drawing)
 
 
 def _depths(found: Found) -> Plot:
