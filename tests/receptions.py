@@ -39,7 +39,7 @@ class Receptions:
             self.received += message.count
             for number in range(message.first, message.last + 1):
                 self.again += self._knew(message, number)
-            if not message.root_sequence:
+            if not message.root_sequence and not self._gossip:
                 self._unsure[message.origin, message.epoch, message.first] = message
 
     def went(self, message: Message) -> None:
