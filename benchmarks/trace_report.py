@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,16 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 EVERY = 0.25
 
 
-def measured(directory: Path, truth: Truth, master: str) -> int:
-    """Analyse, print the figures and what differs from the truth; 0 if nothing does."""
+@dataclass(frozen=True)
+class Figures:
+    """What an analysis took; ``right``: it found the truth."""
+
+    seconds: float = 0.0
+    right: bool = False
+
+
+def measured(directory: Path, truth: Truth, master: str) -> Figures:
+    """Analyse, print the figures and what differs from the truth."""
     out = directory / "report"
     command = [sys.executable, "-m", "overlaymq.trace.job", str(directory / "synthetic")]
     command += ["--master", master, "--out", str(out), "--json", "--steps"]
@@ -34,18 +43,19 @@ def measured(directory: Path, truth: Truth, master: str) -> int:
     took = time.perf_counter() - began
     if job.returncode:
         print(f"the analysis ended with code {job.returncode}", file=sys.stderr)
-        return 1
+        return Figures()
     found = json.loads(said)
     print(
         f"report of {truth.rows:,} events on {master}: {took:.0f} s, {cpu:.0f} s of CPU, "
-        f"{peak / 1e9:.2f} GB at most, load {os.getloadavg()[1]:.1f} on {os.cpu_count()} cores"
+        f"{peak / 1e9:.2f} GB at most, load {os.getloadavg()[1]:.1f} on {os.cpu_count()} cores",
+        flush=True,
     )
     wrong = {name: pair for name, pair in compared(found, truth).items() if pair[0] != pair[1]}
     for name, (has, wanted) in wrong.items():
         print(f"  {name}: found {has:,}, but the truth is {wanted:,}")
     if not wrong:
         print("  losses, announcements, duplicates, repetitions and order: exactly the truth")
-    return 1 if wrong else 0
+    return Figures(took, not wrong)
 
 
 def compared(found: dict[str, Any], truth: Truth) -> dict[str, tuple[int, int]]:

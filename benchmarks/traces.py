@@ -1,12 +1,13 @@
 """Synthetic traces of any size, with the truth about them, and how long their analysis takes.
 
-    python -m benchmarks.traces --events 50000000 --report
+    python -m benchmarks.traces --events 50000000 --report [--twice]
 
 Trees carry runs of messages from publishers to members; gossip topics bring some of them twice; clocks are
 off by up to a quarter of a second; one node is killed; some messages are lost on links, dropped by a parent
 or not taken by a subscriber; some are delivered twice, some out of order. All of it is counted while it is
 written. ``--report`` analyses what was written in a process of its own, whose memory (Java and Python
-together) is watched from outside, and compares the result with the truth.
+together) is watched from outside, and compares the result with the truth. ``--twice`` does so again with
+twice the events, and says how many times as long that took.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from overlaymq.trace import arrow
 from overlaymq.trace import schema as S
 from overlaymq.trace.schema import packed
 
+from .trace_report import Figures, measured
 from .trace_world import FAN_OUT, SECOND, START, WARM_UP, Plan, Topic, Truth, World
 
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 
 ROWS_AT_ONCE = 4_000_000
 RUN = "synthetic"
+BAR = 2.2
+"""Times as long that twice the events may take."""
 WORDS = ["", *S.EVENTS]
 CODE = {event: code for code, event in enumerate(WORDS)}
 REASONS = ["", "buffer full", "lossy", "link broke"]
@@ -407,21 +411,38 @@ def main() -> None:
     parser.add_argument(
         "--report", action="store_true", help="analyse them, and show time and memory"
     )
+    parser.add_argument("--twice", action="store_true", help="and again with twice the events")
     parser.add_argument("--master", default="local[2]")
     options = parser.parse_args()
+    if options.twice and (options.out or not options.report):
+        parser.error("--twice needs --report, and keeps no traces")
+    good, seconds = True, []
+    for events in (options.events, 2 * options.events) if options.twice else (options.events,):
+        figures = _written(options, events)
+        if figures is not None:
+            good &= figures.right
+            seconds.append(figures.seconds)
+    if len(seconds) == 2 and good:
+        ratio = seconds[1] / seconds[0]
+        good = ratio <= BAR
+        verdict = "within" if good else "ABOVE"
+        print(f"twice the events took {ratio:.2f} times as long: {verdict} the bar of {BAR}")
+    sys.exit(0 if good else 1)
+
+
+def _written(options: argparse.Namespace, events: int) -> Figures | None:
+    """Write a trace, and analyse it if that is wanted."""
     directory = options.out or Path(tempfile.mkdtemp(prefix="overlaymq-traces-"))
-    plan = Plan(options.events, options.nodes, options.topics, options.seconds, options.seed)
+    plan = Plan(events, options.nodes, options.topics, options.seconds, options.seed)
     try:
         began = time.perf_counter()
         truth = generate(plan, directory)
         size = sum(file.stat().st_size for file in directory.rglob("*.parquet"))
         print(
-            f"{truth.rows:,} events, {size / 1e6:,.0f} MB, written in {time.perf_counter() - began:.0f} s"
+            f"{truth.rows:,} events, {size / 1e6:,.0f} MB, written in {time.perf_counter() - began:.0f} s",
+            flush=True,
         )
-        if options.report:
-            from .trace_report import measured
-
-            sys.exit(measured(directory, truth, options.master))
+        return measured(directory, truth, options.master) if options.report else None
     finally:
         if options.out is None:
             shutil.rmtree(directory)

@@ -80,6 +80,10 @@ _KNOWN = (
         "{} is damaged: copy it again, or move it away",
     ),
     (
+        r"\bsegments\.Damaged: (.+)",
+        "{} is damaged: `overlaymq trace recover` sets it aside",
+    ),
+    (
         r"\[PATH_NOT_FOUND\] Path does not exist: (\S+?)\.?\s",
         "{}: there is no such file or directory",
     ),

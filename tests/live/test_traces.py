@@ -51,6 +51,13 @@ class Counted:
                     lost.add((topic, origin, seq, id_))
         return lost
 
+    def traffic(self) -> dict[str, tuple[int, int, int]]:
+        """What came in over links, how much of it again, and what the application took, by node."""
+        return {
+            id_: (report["copies"], report["duplicates"], sum(map(len, report["got"].values())))
+            for id_, report in self.reports.items()
+        }
+
     def disorder(self) -> dict[tuple[str, str], tuple[int, int]]:
         """How many came late and how many again, by topic and subscriber, where there are any."""
         found = {}
@@ -67,6 +74,15 @@ class Counted:
                 if late or repeated:
                     found[topic, id_] = (late, repeated)
         return found
+
+
+def leave(host: Host) -> dict[str, Any]:
+    """What it has counted, its leaving and what others handed over to it until then included."""
+    assert host.process.stdin is not None
+    host.process.stdin.close()
+    report = host.hear()
+    assert host.process.wait(20) == 0
+    return report
 
 
 def play(traces: Path) -> tuple[Counted, str]:
@@ -86,12 +102,7 @@ def play(traces: Path) -> tuple[Counted, str]:
         sleep_until(began + DIE_AT)
         victim.kill()
         sleep_until(began + SECONDS + 4 * GRACE)  # nothing is published near anybody's end
-        reports = [host.ask("report") for host in living]
-        for host in living:
-            assert host.process.stdin is not None
-            host.process.stdin.close()
-            assert host.process.wait(20) == 0
-        return Counted(living, reports), victim.id
+        return Counted(living, [leave(host) for host in living]), victim.id
     finally:
         for host in hosts:
             host.end()
@@ -123,12 +134,12 @@ def test_the_analysis_finds_exactly_what_happened(
         print(f"\npublished {len(counted.published):,}, lost {len(losses):,}, disorder {disorder}")
         for sentence in found.headline.sentences():
             print(f"  {sentence.text}")
+        print(f"  (received, again, taken) by node: {sorted(counted.traffic().values())}")
     assert losses == counted.losses()
     assert losses, "killing a root costs something"
     assert disorder == counted.disorder()
     assert sum(row["violations"] for row in tables["order"]) == 0
     assert victim in nodes, "what it had flushed is read"
-    for id_, report in counted.reports.items():
-        assert nodes[id_]["received"] == report["copies"]
-        assert nodes[id_]["duplicates"] == report["duplicates"]
-        assert nodes[id_]["consumed"] == sum(map(len, report["got"].values()))
+    columns = ("received", "duplicates", "consumed")
+    traffic = {id_: tuple(nodes[id_][name] for name in columns) for id_ in counted.ids}
+    assert traffic == counted.traffic()

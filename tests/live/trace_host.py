@@ -2,7 +2,9 @@
 
 Run as ``python -m tests.live.trace_host TRACES [SEED]``. It subscribes to the topics of all strategies, and
 keeps a count of its own, apart from the trace: what it published and when, what it was given and in which
-order. Times are the wall clock's, which all processes of a machine share.
+order, what came in over links and how much of that it had already. Times are the wall clock's, which all
+processes of a machine share. When its input ends its node leaves, and it tells its count then: a node that
+leaves hands over, which is in the traces too.
 """
 
 from __future__ import annotations
@@ -15,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 import overlaymq
+from overlaymq import ids
 from overlaymq.config import TopicConfig, TraceConfig
-from overlaymq.messages import Batch
 from tests.live.tree_host import say
+from tests.receptions import Receptions
 
 if TYPE_CHECKING:
     from overlaymq.messages import Message, Peer
@@ -38,19 +41,34 @@ class Host:
         self._published: list[tuple[str, int, float]] = []
         self._got: dict[str, list[tuple[str, int]]] = {topic: [] for topic in TOPICS}
         self._ready: dict[str, float] = {}
-        self._copies = 0
+        self._links = [
+            Receptions(
+                ids.Id(int(node.id, 16)),
+                ids.topic_id(topic),
+                one.strategy,
+                ordered=one.reliability == "ordered",
+                reads=True,
+            )
+            for topic, one in TOPICS.items()
+        ]
         self._watch_links()
 
     def _watch_links(self) -> None:
         driver = self._node._driver
-        received = driver.received
+        received, send = driver.received, driver.transport.send
 
-        def watched(peer: Peer, message: Message) -> None:
-            if isinstance(message, Batch):
-                self._copies += message.count
+        def came(peer: Peer, message: Message) -> None:
+            for links in self._links:
+                links.came(message)
             received(peer, message)
 
-        driver.received = watched  # type: ignore[method-assign]
+        def went(peer: Peer, message: Message) -> None:
+            for links in self._links:
+                links.went(message)
+            send(peer, message)
+
+        driver.received = came  # type: ignore[method-assign]
+        driver.transport.send = went  # type: ignore[method-assign]
 
     async def obey(self, order: dict[str, Any]) -> None:
         """Carry out an order, and say so."""
@@ -82,13 +100,14 @@ class Host:
                 receipt = await self._node.publish(topic, b"%d" % number)
                 self._published.append((topic, receipt.seq, at))
 
-    async def _report(self) -> None:
+    def report(self) -> None:
+        """Say what was counted."""
         say(
             published=self._published,
             got=self._got,
             ready=self._ready,
-            copies=self._copies,
-            duplicates=self._node.statistics().drops.get("duplicate", 0),
+            copies=sum(links.received for links in self._links),
+            duplicates=sum(links.again for links in self._links),
         )
 
 
@@ -104,6 +123,7 @@ async def main(traces: str, seeds: list[str]) -> None:
         async for line in trio.wrap_file(sys.stdin):
             await host.obey(json.loads(line))
         nursery.cancel_scope.cancel()
+    host.report()
 
 
 if __name__ == "__main__":

@@ -107,6 +107,13 @@ def test_what_full_subscriptions_threw_away_is_said_first() -> None:
     assert _verdict(headline) == "190 thrown away by full subscriptions"
 
 
+def test_one_lost_parent_is_no_distribution() -> None:
+    known: dict[str, Any] = {"repairs": 1, "repair_p50_ms": 20.0, "repair_most_ms": 20.0}
+    headline = Headline(**{one.name: known.get(one.name, 0) for one in fields(Headline)})
+    texts = [sentence.text for sentence in headline.sentences()]
+    assert "1 parent was lost: there was another after 20.0 ms." in texts
+
+
 def test_every_table_is_documented() -> None:
     page = (ROOT / "docs" / "analysis.md").read_text()
     for name, about in TABLES.items():

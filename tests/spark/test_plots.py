@@ -15,7 +15,7 @@ COLUMNS = {
     "runs": ("run",),
     "latency_cdf": ("run", "by", "value", "ms", "share"),
     "throughput": ("run", "event", "at_s", "messages"),
-    "losses": ("run", "published_s", "announced"),
+    "losses": ("run", "published_s", "announced", "untaken"),
     "trees": ("run", "topic", "at_s", "depth_most"),
     "repairs": ("run", "duration_ms"),
     "nodes": ("run", "node", "sent"),
@@ -35,19 +35,21 @@ def tables(runs: list[str]) -> dict[str, list[tuple[Any, ...]]]:
             for event in ("PUBLISH", "DELIVER", "SEND"):
                 made["throughput"].append((run, event, second, 10))
             made["trees"].append((run, "news", second, number))
-            made["losses"].append((run, second, False))
+            made["losses"].append((run, second, False, False))
             made["repairs"].append((run, float(number)))
         made["nodes"] += [(run, "ab" * 16, 30), (run, "cd" * 16, 10)]
         made["links"].append((run, "ab" * 16, "cd" * 16, 30))
     return made
 
 
-def drawn(runs: list[str]) -> dict[str, tuple[str, str]]:
+def drawn(runs: list[str], **rows: list[tuple[Any, ...]]) -> dict[str, tuple[str, str]]:
     """What each plot says, and its drawing."""
     found = SimpleNamespace(tables={})
-    for name, rows in tables(runs).items():
-        data = pa.Table.from_pylist([dict(zip(COLUMNS[name], row, strict=True)) for row in rows])
-        found.tables[name] = Table(name, data, len(rows))
+    for name, of_table in (tables(runs) | rows).items():
+        data = pa.Table.from_pylist(
+            [dict(zip(COLUMNS[name], row, strict=True)) for row in of_table]
+        )
+        found.tables[name] = Table(name, data, len(of_table))
     return {title: (about, drawing) for title, about, drawing in plots.plots(found)}  # type: ignore[arg-type]
 
 
@@ -81,6 +83,18 @@ def test_one_run_needs_no_name() -> None:
     shown = drawn(["only"])
     assert legend(shown["Throughput"][1]) == ["published", "delivered", "sent"]
     assert not any("only" in about + drawing for about, drawing in shown.values())
+
+
+def test_losses_are_of_the_kinds_that_the_headline_has() -> None:
+    """What a full subscription threw away was drawn as lost without notice."""
+    kinds = [(True, False), (True, True), (False, True), (False, True), (False, False)]
+    shown = drawn(["only"], losses=[("only", 1.0, *kind) for kind in kinds])
+    drawing = shown["Losses over time"][1]
+    assert legend(drawing) == ["without notice", "for want of room", "announced"]
+    for words in ("without notice: 1, 1", "for want of room: 1, 2", "announced: 1, 2"):
+        assert f"<title>{words}</title>" in drawing
+    about, drawing = drawn(["only"], losses=[("only", 1.0, False, True)])["Losses over time"]
+    assert about.endswith(", all for want of room.")
 
 
 def test_of_many_runs_the_slowest_are_drawn() -> None:

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from overlaymq.trace import arrow, files, schema
-from overlaymq.trace.analysis import reading
+from overlaymq.trace.analysis import reading, relative
+from overlaymq.trace.spark import SparkFailed, told
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,6 +77,21 @@ def test_a_torn_segment_gives_its_whole_batches(spark: SparkSession, tmp_path: P
     assert numbers(spark, tmp_path) == list(range(5))
 
 
+def test_a_segment_that_is_damaged_in_the_middle_is_named(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """All that was behind the damage was missing without a word, and seemed lost."""
+    path = segment(tmp_path / "a b" / ".n-1-000001.arrows.open", *(batch(n, 5) for n in range(3)))
+    first = segment(tmp_path / "one.arrows", batch(0, 5)).stat().st_size
+    raw = bytearray(path.read_bytes())
+    raw[first + 8 : first + 40] = bytes(32)  # the description of the second batch
+    path.write_bytes(raw)
+    found = reading.find([str(tmp_path)])
+    with pytest.raises(SparkFailed) as caught, told():
+        reading.load(spark, found)
+    assert str(caught.value) == f"{path} is damaged: `overlaymq trace recover` sets it aside"
+
+
 def test_a_segment_that_is_finished_already_is_not_read_twice(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -115,6 +131,21 @@ def test_nothing_to_read_says_what_to_do(tmp_path: Path) -> None:
         reading.find([str(tmp_path / "absent")])
     with pytest.raises(reading.NoTraces, match=r"trace\.directory"):
         reading.find([str(tmp_path)])
+
+
+def test_a_baseline_is_a_table_of_delays(spark: SparkSession, tmp_path: Path) -> None:
+    """An empty run is null in Spark, and was good for no run at all."""
+    path = tmp_path / "delays.csv"
+    path.write_text(f"run_id,node_id,peer_id,delay_ns\n,{'aa' * 16},{'bb' * 16},5\n")
+    a, b = b"\xaa" * 16, b"\xbb" * 16
+    found = relative.from_table(reading.read_baseline(spark, str(path)))
+    assert found == {("", a, b): 5, ("", b, a): 5}
+    path.write_text(f"node_id,peer_id,delay_ns\n{'aa' * 16},{'bb' * 16},soon\n")
+    with pytest.raises(files.Unreadable, match="delay_ns=soon"):
+        relative.from_table(reading.read_baseline(spark, str(path)))
+    path.write_text("node_id,peer_id\n")
+    with pytest.raises(files.Unreadable, match="no column delay_ns"):
+        reading.read_baseline(spark, str(path))
 
 
 def test_addresses_are_left_to_spark() -> None:

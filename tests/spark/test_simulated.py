@@ -1,6 +1,7 @@
 """Simulated runs through the real writer: the analysis agrees with a count taken from outside.
 
-The count knows what was published, and what each subscriber was given, in order; nothing of the trace.
+The count knows what was published, what each subscriber was given, in order, and what came in over links;
+nothing of the trace.
 """
 
 from __future__ import annotations
@@ -11,12 +12,21 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from overlaymq.events import Received
+from overlaymq.ids import text
+from overlaymq.messages import Batch
 from overlaymq.sim.topics import Outcome, Plan, Reader, Topics
 from overlaymq.sim.tracing import traced
 from overlaymq.trace.analysis import reading, whole
+from tests.receptions import Receptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from overlaymq.ids import Id
+    from overlaymq.messages import Message, Peer
+    from overlaymq.sim.engine import Host
+    from overlaymq.sim.faults import Fate
 
 pytestmark = pytest.mark.timeout(500)  # the first test of the session starts Spark
 
@@ -27,8 +37,52 @@ PLANS = {
 GRACE = 1.0
 
 
+class Links:
+    """What came in over links, by topic."""
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+        self._of: dict[tuple[Id, str], Receptions] = {}
+        topics.simulation.on_input = self._came
+        topics.simulation.on_send = self._went
+
+    def _at(self, host: Host) -> list[Receptions]:
+        me = host.peer.id
+        for topic in self._topics.topics:
+            if (me, topic.name) not in self._of:
+                readers = {(one.node, one.topic) for one in self._topics.outcome.readers}
+                self._of[me, topic.name] = Receptions(
+                    me,
+                    topic.id,
+                    topic.strategy,
+                    ordered=topic.reliability == "ordered",
+                    reads=(text(me), topic.name) in readers,
+                )
+        return [self._of[me, topic.name] for topic in self._topics.topics]
+
+    def _came(self, now: float, host: Host, input_: Any) -> None:
+        # Before the first batch all have subscribed.
+        if isinstance(input_, Received) and isinstance(input_.message, Batch):
+            for one in self._at(host):
+                one.came(input_.message)
+
+    def _went(self, now: float, host: Host, peer: Peer, message: Message, fate: Fate) -> None:
+        for (node, _), one in self._of.items():
+            if node == host.peer.id:
+                one.went(message)
+
+    def found(self) -> dict[str, tuple[int, int]]:
+        """Received, and of that again, by topic."""
+        sums: dict[str, tuple[int, int]] = {}
+        for (_, topic), one in self._of.items():
+            received, again = sums.get(topic, (0, 0))
+            sums[topic] = received + one.received, again + one.again
+        return sums
+
+
 class Simulated(msgspec.Struct):
     outcomes: dict[str, Outcome]
+    links: dict[str, Links]
     found: whole.Found
 
     def rows(self, table: str, run: str) -> list[dict[str, Any]]:
@@ -38,13 +92,14 @@ class Simulated(msgspec.Struct):
 @pytest.fixture(scope="module")
 def simulated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Simulated:
     directory = tmp_path_factory.mktemp("simulated")
-    outcomes = {}
+    outcomes, links = {}, {}
     for name, plan in PLANS.items():
         topics = Topics(plan)
+        links[name] = Links(topics)
         with traced(topics.simulation, directory, name) as trace:
             outcomes[name] = topics.run(trace)
     found = whole.analyse(reading.read(spark, [str(directory)]), grace=GRACE)
-    return Simulated(outcomes, found)
+    return Simulated(outcomes, links, found)
 
 
 def survivors(outcome: Outcome) -> list[Reader]:
@@ -101,6 +156,17 @@ def test_order_and_repetitions_are_those_that_happened(simulated: Simulated, run
     assert found == true
     promising = [row for row in simulated.rows("order", run) if row["reliability"] != "best_effort"]
     assert sum(row["violations"] for row in promising) == 0
+
+
+@pytest.mark.parametrize("run", PLANS)
+def test_duplicates_are_those_that_happened(simulated: Simulated, run: str) -> None:
+    true = simulated.links[run].found()
+    found = {
+        row["topic"]: (row["received"], row["duplicates"])
+        for row in simulated.rows("redundancy", run)
+    }
+    assert found == true
+    assert bool(true["scribe"][1] + true["sv"][1]) == (run == "lossy"), "trees have none"
 
 
 def test_a_loss_has_the_reason_of_who_discarded_it(simulated: Simulated) -> None:

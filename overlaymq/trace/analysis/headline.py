@@ -216,6 +216,9 @@ class Headline:
             else "none repaired"
         )
         open_ones = f"; {self.unrepaired:,} found no other" if self.unrepaired else ""
+        if self.repairs + self.unrepaired == 1:
+            then = f"there was another after {milliseconds(self.repair_most_ms)}"
+            return Sentence(f"1 parent was lost: {then if self.repairs else 'there was no other'}.")
         return Sentence(
             f"{self.repairs + self.unrepaired:,} parents were lost: {times}{open_ones}."
         )

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from overlaymq.trace.files import Unreadable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -51,13 +53,25 @@ def from_clocks(edges: Iterable[Edge]) -> Baseline:
 
 
 def from_table(table: DataFrame) -> Baseline:
-    """A baseline that somebody else measured; ids as bytes or as hex digits."""
+    """A baseline that somebody else measured; ids as bytes or as hex digits. A row without a run is good for
+    all runs."""
     best: Baseline = {}
     named = "run_id" in table.columns
     for row in table.collect():
-        a, b = (_as_bytes(one) for one in (row.node_id, row.peer_id))
-        _keep_least(best, row.run_id if named else "", a, b, int(row.delay_ns))
+        try:
+            a, b = (_as_bytes(one) for one in (row.node_id, row.peer_id))
+            delay = int(row.delay_ns)
+        except (TypeError, ValueError):
+            raise Unreadable(
+                f"the baseline has a row without two ids and a number of nanoseconds: {_said(row)}"
+            ) from None
+        # An empty cell of a CSV is null in Spark.
+        _keep_least(best, (row.run_id or "") if named else "", a, b, delay)
     return best
+
+
+def _said(row: Row) -> str:
+    return ", ".join(f"{name}={value}" for name, value in row.asDict().items())
 
 
 def _as_bytes(value: str | bytes | bytearray) -> bytes:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
+class Damaged(ValueError):
+    """A segment is wrong before its end: what is behind would be missing without a word. Names it."""
+
+
 def rows(named: Iterable[pa.RecordBatch], plain: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The whole batches of segments, with the columns of ``plain``. ``named``: the path of each, and that of
     the file it becomes."""
@@ -37,10 +41,13 @@ def whole_batches(path: str, finished: str) -> Iterator[pa.RecordBatch]:
             yield from made.iter_batches()
         return
     with file:
+        size = file.size()
         try:
             with pa.ipc.open_stream(file) as stream:
                 for batch in stream:
                     batch.validate(full=True)
                     yield batch
         except (pa.ArrowException, OSError):
-            return  # torn there: nothing after it can be read
+            if file.tell() < size:
+                raise Damaged(path) from None
+            # Else torn: nothing comes after it.

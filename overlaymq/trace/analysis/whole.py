@@ -82,7 +82,8 @@ class _Analysis:
         self.events = events
         self.spark = events.sparkSession
         self.grace = grace
-        self.baseline = baseline
+        # Before all else: what is wrong with it should not be found after minutes.
+        self.given = {} if baseline is None else relative.from_table(baseline)
         self.progress = progress
         self.tables: dict[str, Table] = {}
         self.kept: list[DataFrame] = []
@@ -217,7 +218,7 @@ class _Analysis:
     def _explain_losses(self) -> None:
         self.changes = trees.parent_changes(self.control, self.offsets)
         columns = ["run", "topic", "strategy", "origin", "epoch", "seq", "node", "boot"]
-        columns += ["published_s", "announced", "evidence", "last_node", "reason"]
+        columns += ["published_s", "announced", "untaken", "evidence", "last_node", "reason"]
         lost = self._keep(self.lost)
         if lost.limit(1).count():
             if self.rows.get(S.MISS):
@@ -387,9 +388,7 @@ class _Analysis:
             ["run", "topic", "origin", "node", "negative", "delivered", "least_ms"],
             ["run", "least_ms", "topic", "origin", "node"],
         )
-        base = relative.from_clocks(self.edges)
-        if self.baseline is not None:
-            base |= relative.from_table(self.baseline)
+        base = relative.from_clocks(self.edges) | self.given
         found = relative.relative_delays(self.paths.collect(), base) if base else []
         self.tables["relative_delay"] = made(
             "relative_delay",

@@ -116,7 +116,7 @@ def _cards(headline: Headline) -> list[str]:
         cards.append(
             _card(
                 milliseconds(headline.repair_p50_ms),
-                f"median repair of {headline.repairs + headline.unrepaired:,} lost parents",
+                f"median repair; parents lost: {headline.repairs + headline.unrepaired:,}",
             )
         )
     if headline.rad is not None:

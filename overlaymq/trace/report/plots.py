@@ -22,6 +22,9 @@ Plot = tuple[str, str, str]
 LINES = 8
 """As many as there are colours."""
 SILENT = "without notice"
+UNTAKEN = "for want of room"
+KINDS = (SILENT, UNTAKEN, "announced")
+"""Of losses, as the headline has them."""
 BARS = 400
 POINTS = 240
 
@@ -134,15 +137,19 @@ def _thinned(rate: Rate) -> list[tuple[float, float]]:
 
 def _losses(found: Found) -> Plot:
     rates: dict[tuple[str, str], Rate] = defaultdict(lambda: defaultdict(int))
-    columns = ("run", "published_s", "announced")
-    for run, at, announced in zip(
+    columns = ("run", "published_s", "announced", "untaken")
+    for run, at, announced, untaken in zip(
         *(found.tables["losses"].data[name].to_pylist() for name in columns), strict=True
     ):
-        kind = "announced" if announced else SILENT
+        kind = "announced" if announced else UNTAKEN if untaken else SILENT
         rates[run, kind][float(int(at))] += 1
-    ordered = {key: rates[key] for key in sorted(rates, key=lambda key: (key[0], key[1] != SILENT))}
+    order = sorted(rates, key=lambda key: (key[0], KINDS.index(key[1])))
+    ordered = {key: rates[key] for key in order}
     drawing = lines(_over_time(found, ordered), x="seconds since the start", y="lost a second")
-    return ("Losses over time", "Lost (message, subscriber) pairs by time of publication.", drawing)
+    about = "Lost (message, subscriber) pairs by time of publication"
+    if len(ordered) == 1:  # one line has no legend
+        about += f", all {order[0][1]}"
+    return ("Losses over time", f"{about}.", drawing)
 
 
 def _depths(found: Found) -> Plot:
