@@ -158,6 +158,8 @@ class Scamp(Belonging):
         match message:
             case Batch():
                 return self._receive_batch(peer, message, now)
+            case ScampBeat() if self._views.heard(peer.id, now):
+                return []  # most of what comes to a quiet member
             case (
                 ScampForward()
                 | ScampSubscribe()
