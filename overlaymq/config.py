@@ -284,7 +284,8 @@ class ScampConfig(Part, frozen=True):
     """Fix: so many other members are known for the day when a neighbour fails; 0: none (HyParView's passive
     view: 30)."""
     announce_every: Seconds = 0.1
-    """How long announcements are gathered. Partisan: 1 s; a guess for LANs."""
+    """How long announcements are gathered; half of the neighbours get them after twice that, unless they have
+    made them first. Partisan: 1 s; a guess for LANs."""
     pull_after: Seconds = 0.2
     """How long something announced may take to come by itself, and an answer to a pull: a guess, so that a
     repair is done within `delivery.reorder_wait`."""

@@ -21,6 +21,7 @@ from overlaymq.core.node import Node as CoreNode
 from overlaymq.events import (
     CountMembers,
     Members,
+    Missed,
     PeerFailed,
     Publish,
     Ready,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
+    from overlaymq.core.reliability.upcalls import Upcalls
     from overlaymq.events import Event
     from overlaymq.ids import Id
     from overlaymq.sim.engine import Host
@@ -53,11 +55,13 @@ BRISK = PastryConfig(heartbeat_every=1.0, lease=2.0)
 
 
 class Field(ABC):
-    """Nodes by number; ``got`` is what each one's application has been given since it subscribed."""
+    """Nodes by number; ``got`` is what each one's application has been given since it subscribed, ``missed``
+    the gaps that it was told of."""
 
     def __init__(self, strategy: str) -> None:
         self.strategy = strategy
         self.got: dict[int, list[bytes]] = {number: [] for number in range(SIZE)}
+        self.missed: dict[int, list[Missed]] = {number: [] for number in range(SIZE)}
 
     @abstractmethod
     async def start(self, nursery: trio.Nursery) -> None:
@@ -78,6 +82,10 @@ class Field(ABC):
     @abstractmethod
     async def count(self, number: int, expected: int) -> None:
         """Wait until a node counts so many members."""
+
+    @abstractmethod
+    def install(self, upcalls: Upcalls) -> None:
+        """On every node."""
 
     @abstractmethod
     async def kill(self, number: int) -> None:
@@ -136,6 +144,7 @@ class Live(Field):
 
     async def subscribe(self, number: int, last: int = 0) -> None:
         self.got[number].clear()
+        self.missed[number].clear()
         await self._nursery.start(self._read, number, last)
 
     async def _read(
@@ -149,11 +158,18 @@ class Live(Field):
         with trio.CancelScope() as scope, suppress(overlaymq.Closed):
             self._readers[number] = scope, ended
             async with self._nodes[number].subscribe(NAME, since=since) as subscription:
+                self._nursery.start_soon(self._listen, number, subscription)
                 await subscription.wait_ready()
                 task_status.started()
                 async for message in subscription:
                     self.got[number].append(message.payload)
         ended.set()
+
+    async def _listen(self, number: int, subscription: overlaymq.Subscription) -> None:
+        with suppress(overlaymq.Closed):
+            async for event in subscription.events():
+                if isinstance(event, Missed):
+                    self.missed[number].append(event)
 
     async def unsubscribe(self, number: int) -> None:
         scope, ended = self._readers[number]
@@ -167,6 +183,10 @@ class Live(Field):
         with trio.fail_after(PATIENCE):
             while await self._nodes[number].wait_subscribers(NAME, expected) != expected:
                 await self.pause()
+
+    def install(self, upcalls: Upcalls) -> None:
+        for node in self._nodes:
+            node.set_upcalls(NAME, upcalls)
 
     async def kill(self, number: int) -> None:
         if self._memory is not None:
@@ -221,13 +241,17 @@ class Simulated(Field):
         self.got[self._numbers[host.peer.id]].append(batch.body)
 
     def _notified(self, host: Host, event: Event) -> None:
-        self._events[self._numbers[host.peer.id]].append(event)
+        number = self._numbers[host.peer.id]
+        self._events[number].append(event)
+        if isinstance(event, Missed):
+            self.missed[number].append(event)
 
     def _heard(self, number: int, kind: type) -> list[Event]:
         return [event for event in self._events[number] if isinstance(event, kind)]
 
     async def subscribe(self, number: int, last: int = 0) -> None:
         self.got[number].clear()
+        self.missed[number].clear()
         self._events[number].clear()
         self.simulation.start(self._peers[number], Subscribe(self._descriptor, last))
         await self.until(lambda: bool(self._heard(number, Ready)), f"node {number} is ready")
@@ -249,6 +273,10 @@ class Simulated(Field):
             return bool(told) and isinstance(last := told[-1], Members) and last.count == expected
 
         await self.until(counted, f"node {number} counts {expected}")
+
+    def install(self, upcalls: Upcalls) -> None:
+        for node in self.nodes.values():
+            node.set_upcalls(TOPIC, upcalls)
 
     async def kill(self, number: int) -> None:
         dead = self._peers[number]

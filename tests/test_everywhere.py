@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from overlaymq import Upcalls
 from tests.fields import FIELDS, SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from overlaymq import Tree
+    from overlaymq.messages import Batch
     from tests.fields import Field
 
 TRIES = 400
@@ -77,6 +80,23 @@ async def a_late_reader_gets_the_last_messages(field: Field) -> None:
     assert field.got[2] == _payloads(1, 1, 5)
 
 
+async def what_an_upcall_stops_is_a_gap_and_readers_are_told(field: Field) -> None:
+    def on_forward(batch: Batch, tree: Tree) -> Batch | None:
+        return None if b"secret" in batch.body else batch
+
+    await field.subscribe(1)
+    await field.subscribe(3)
+    field.install(Upcalls(on_forward))
+    await _works(field, [1, 3], [2], 0)
+    await field.publish(2, b"secret")
+    await field.pause()
+    await _works(field, [1, 3], [2], 3)
+    for reader in (1, 3):
+        assert field.got[reader] == _payloads(2, 0, 6)
+        (gap,) = field.missed[reader]
+        assert (gap.origin, gap.last - gap.first) == (field.id(2), 0)
+
+
 async def survivors_go_on_without_the_root(field: Field) -> None:
     root = field.root()
     others = [number for number in range(SIZE) if number != root]
@@ -106,6 +126,7 @@ CHECKS: dict[str, Callable[[Field], Awaitable[None]]] = {
         every_reader_gets_everything_in_order,
         who_stops_gets_nothing_and_may_come_back,
         a_late_reader_gets_the_last_messages,
+        what_an_upcall_stops_is_a_gap_and_readers_are_told,
         survivors_go_on_without_the_root,
     )
 }

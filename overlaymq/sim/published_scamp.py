@@ -235,6 +235,16 @@ SCAMP_FIXES = (
     ),
     Target("SMD-1/start", "the same before the first lease ends, all subscribed at once", "1"),
     Target(
+        "SMD-1/time",
+        "the same, mean over the time of a lease, the farthest from 1 after the first",
+        "1",
+    ),
+    Target(
+        "SMD-1/moment",
+        "the same, the most at any moment: all renew at once, and old arcs stand beside new ones",
+        "1",
+    ),
+    Target(
         "SMD-1/own view",
         "the same after 5 leases, renewed through the own view (without `uniform_renewal`)",
         "drifts",

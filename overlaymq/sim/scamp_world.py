@@ -151,6 +151,12 @@ class Graph:
             frontier = fresh
         return reached
 
+    def unheard(self, alive: Flags) -> float:
+        """The share of survivors whose whole view has failed: what they publish reaches nobody."""
+        heard = np.concatenate(([0], np.cumsum(alive[self.targets])))
+        neighbours = heard[self.starts[1:]] - heard[self.starts[:-1]]
+        return float((neighbours[alive] == 0).mean())
+
 
 def failing(count: int, share: float, random: np.random.Generator, spared: int) -> Flags:
     """Who is alive after a share of the nodes has failed; one of them never does."""

@@ -40,3 +40,13 @@ async def test_what_gossip_cannot_promise_is_refused() -> None:
             await nodes[0].create("ledger", strategy="scamp", reliability="ordered")
         with pytest.raises(overlaymq.ConfigError, match="close a circle"):
             await nodes[0].create("ledger", strategy="scamp", flow="lossless")
+        await nodes[0].create("news", strategy="scamp", reliability="fifo")
+        with pytest.raises(overlaymq.NotSupported, match="strategy='scribe'"):
+            await nodes[0].anycast("news", b"to one of you")
+        with pytest.raises(overlaymq.NotSupported, match="strategy='sv'"):
+            async with nodes[0].volunteer("news"):
+                pass
+        receipt = await nodes[0].publish("news", b"in no common order")
+        for stage in ("sequenced", "delivered"):
+            with pytest.raises(overlaymq.NotSupported, match="ordered"):
+                await receipt.wait(stage)

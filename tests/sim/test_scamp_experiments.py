@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from overlaymq.config import ScampConfig
@@ -9,7 +10,7 @@ from overlaymq.sim.experiments.base import Settings
 from overlaymq.sim.experiments.runner import experiments
 from overlaymq.sim.experiments.scamp_lease import renew_all
 from overlaymq.sim.published import TARGETS
-from overlaymq.sim.scamp_world import World
+from overlaymq.sim.scamp_world import Graph, World
 
 NAMES = ("failures", "unsubscribe")
 
@@ -43,3 +44,12 @@ def test_leases_renewed_through_the_own_view_inflate_views_and_through_anyone_do
         assert world.not_mutual() == 0
     assert means[False] > 1.15
     assert 0.9 < means[True] < 1.1
+
+
+def test_who_has_lost_its_whole_view_is_counted_once_and_the_dead_are_not() -> None:
+    """Reference: SCAMP 4.3, Figure 4."""
+    graph = Graph([[1, 2], [2], [0], [], [2, 3]])
+    alive = np.array([True, True, False, True, True])
+    assert graph.unheard(alive) == 2 / 4  # 1 has lost its only neighbour, 3 never had one
+    assert graph.reach(1, alive).sum() == 1
+    assert graph.unheard(np.ones(5, dtype=np.bool_)) == 1 / 5

@@ -7,8 +7,9 @@ tree and are refused.
 
 ``views`` is the membership protocol, ``weights`` its indirection, ``gossip`` the dissemination, ``sample``
 and ``meeting`` what the owner of the topic's key knows and says, ``asking`` what others ask it, ``handing``
-how publishers that are no members get their batches in, ``replay`` how the history comes first, ``strategy``
-what a node does with all that.
+how publishers that are no members get their batches in, ``replay`` how the history comes first. Of these,
+``spreading`` and ``belonging`` make what a node does with batches, and to be a member; ``strategy`` is the
+whole.
 """
 
 from __future__ import annotations

@@ -10,6 +10,10 @@ sources share, a payload costs about one copy for each member, and the lazy link
 
 A new link is lazy unless it is the first: the tree grows with the group, without a flood to prune.
 
+Names go along the arcs first, to the partial view. A moment later they go to the in-view, but for those of it
+that have told them by then, or sent the batch: most have, and most lazy links carry a name one way only.
+(Plumtree tells both ways. Names are most of what gossip says beside payloads: see ``sim.compare``.)
+
 With ``pull`` but not ``lazy_push``, payloads go to the whole partial view, and names to the in-view.
 
 A pure machine, as ``views``. Names that are asked for, announcements and batches to serve are all bounded.
@@ -28,13 +32,16 @@ from overlaymq.events import Send
 from overlaymq.messages import BatchName, ScampGraft, ScampHave, ScampPrune
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from random import Random
 
     from overlaymq.config import DeliveryConfig, ScampConfig
     from overlaymq.core.dissemination.scamp.weights import Arc
     from overlaymq.ids import Id
     from overlaymq.messages import Batch, Message, Peer
+
+    Names = dict[BatchName, set[Id | None]]
+    """Of batches, and which neighbours are known to have them."""
 
 MOST_NAMES = 256
 """In one message: a guess, some 10 KiB."""
@@ -118,8 +125,10 @@ class Gossip:
 
     __slots__ = (
         "_config",
+        "_later",
         "_missing",
         "_newcomers",
+        "_onward",
         "_queue",
         "_random",
         "_served",
@@ -144,12 +153,18 @@ class Gossip:
         self._missing: dict[BatchName, Missing] = {}
         self._newcomers: dict[Id, tuple[Peer, float]] = {}
         """Who was given the history and has no link yet, and until when it may take."""
-        self._queue: list[tuple[BatchName, Id | None]] = []
+        self._onward: Collection[Id] = ()
+        """Who is in the partial view, as it stands."""
+        self._queue: Names = {}
+        """What to tell the partial view,"""
+        self._later: Names = {}
+        """and the others, if they do not tell it first."""
 
     # --- links ---
 
     def link(self, partial: Mapping[Id, Arc], inward: Mapping[Id, Arc]) -> list[Send]:
         """The views have changed: begin and end links. Who has no eager link makes one."""
+        self._onward = partial.keys()
         for id_ in [id_ for id_ in self._newcomers if id_ in partial or id_ in inward]:
             del self._newcomers[id_]
         if not self._config.pushes_lazily:
@@ -164,7 +179,7 @@ class Gossip:
         views = {**inward, **partial}
         new = [id_ for id_ in views if id_ not in self.eager and id_ not in self.lazy]
         # What came before a link is not for it: a newcomer would ask for what it has not subscribed to.
-        sends = self._announce() if new and self._queue else []
+        sends = self._announce(everyone=True) if new else []
         self.lazy |= {id_: views[id_].peer for id_ in new}
         if self.eager or not self.lazy:
             return sends
@@ -177,7 +192,7 @@ class Gossip:
         if not self._config.pushes_lazily or peer is None or peer not in self.lazy:
             return []
         promoted = self.eager[peer] = self.lazy.pop(peer)
-        return self._tell(promoted, self._queue)
+        return self._tell(promoted, self._for(peer, everything=True))
 
     def welcome(self, newcomer: Peer, until: float) -> None:
         """It was given the history: what comes next must not pass it by, though it has no link yet."""
@@ -191,7 +206,7 @@ class Gossip:
 
     def retire(self) -> list[Send]:
         """This node is no member any more: tell what waits to be told. It can still be asked for."""
-        sends = self._announce()
+        sends = self._announce(everyone=True)
         for table in (self.eager, self.lazy, self._missing, self._newcomers):
             table.clear()
         return sends
@@ -207,7 +222,7 @@ class Gossip:
             self._served.add(onward)
             self._missing.pop(name, None)
             if self.lazy:
-                self._queue.append((name, source))
+                self._queue[name] = {source}
         sends = self._promote(source)
         targets = [peer for id_, peer in self.eager.items() if id_ != source]
         fanout = self._config.fanout
@@ -216,8 +231,9 @@ class Gossip:
         targets += [peer for peer, _ in self._newcomers.values()]
         return sends + [Send(peer, onward) for peer in targets]
 
-    def repeated(self, peer: Peer) -> list[Send]:
+    def repeated(self, batch: Batch, peer: Peer) -> list[Send]:
         """A batch came twice: the second time from this one."""
+        self._has(peer.id, name_of(batch))
         return [Send(peer, ScampPrune(self._topic))] if self._pruned(peer.id) else []
 
     # --- announcements ---
@@ -225,12 +241,13 @@ class Gossip:
     @property
     def waits(self) -> bool:
         """Whether there is something to do at a later tick."""
-        return bool(self._queue or self._missing)
+        return bool(self._queue or self._later or self._missing)
 
     @property
     def wait(self) -> float:
         """Until the next tick."""
-        return self._config.announce_every if self._queue else self._config.pull_after / 2
+        announces = self._queue or self._later
+        return self._config.announce_every if announces else self._config.pull_after / 2
 
     @property
     def full(self) -> bool:
@@ -259,6 +276,7 @@ class Gossip:
             return
         for name in have.names[:MOST_NAMES]:
             if name in self.known:
+                self._has(peer.id, name)
                 continue
             missing = self._missing.get(name)
             if missing is None:
@@ -267,6 +285,14 @@ class Gossip:
                 self._missing[name] = Missing([peer], now + self._config.pull_after)
             elif len(missing.announcers) < MOST_ANNOUNCERS and peer not in missing.announcers:
                 missing.announcers.append(peer)
+
+    def _has(self, peer: Id, name: BatchName) -> None:
+        """This neighbour has the batch: it need not be told."""
+        if peer not in self.lazy and peer not in self.eager:
+            return
+        for names in (self._queue, self._later):
+            if name in names:
+                names[name].add(peer)
 
     def _grafted(self, peer: Peer, graft: ScampGraft) -> list[Send]:
         told = self._promote(peer.id)
@@ -277,12 +303,22 @@ class Gossip:
         """Announce what has gathered, and ask for what is overdue."""
         return self._announce() + self._pull(now)
 
-    def _announce(self) -> list[Send]:
-        queue, self._queue = self._queue, []
-        return [send for peer in self.lazy.values() for send in self._tell(peer, queue)]
+    def _announce(self, everyone: bool = False) -> list[Send]:
+        """``everyone``: there is no later."""
+        sends = []
+        for id_, peer in self.lazy.items():
+            sends += self._tell(peer, self._for(id_, everyone))
+        self._queue, self._later = {}, {} if everyone else self._queue
+        return sends
 
-    def _tell(self, peer: Peer, queue: list[tuple[BatchName, Id | None]]) -> list[Send]:
-        names = [name for name, source in queue if source != peer.id]
+    def _for(self, peer: Id, everything: bool) -> Names:
+        """What a neighbour is to be told now, or is to be told at all."""
+        if peer in self._onward:
+            return self._queue
+        return {**self._later, **self._queue} if everything else self._later
+
+    def _tell(self, peer: Peer, told: Names) -> list[Send]:
+        names = [name for name, holders in told.items() if peer.id not in holders]
         return [
             Send(peer, ScampHave(self._topic, tuple(names[start : start + MOST_NAMES])))
             for start in range(0, len(names), MOST_NAMES)

@@ -97,7 +97,7 @@ class Spreading(Upcalling):
             taken = ScampTaken(batch.topic, name_of(batch))
             effects = [Send(peer, refusal(batch) if waits else taken)]
         if not self._gossip.known.add(batch):
-            effects += self._gossip.repeated(peer)
+            effects += self._gossip.repeated(batch, peer)
             return [*effects, Notify(Dropped("duplicate", batch.count, batch))]
         passed = self._passed(batch, now)
         effects += self._asked()
@@ -154,7 +154,7 @@ class Spreading(Upcalling):
     def _linger(self, now: float) -> Effects:
         """Be there for a moment longer, if something was announced just now."""
         config = self.around.scamp
-        until = self._spread_at + config.announce_every + PULLS * config.pull_after
+        until = self._spread_at + 2 * config.announce_every + PULLS * config.pull_after
         if not config.pulls or until <= now:
             return []
         self._lingers_until = until

@@ -271,10 +271,16 @@ class Views:
         self.partial[subscriber.id] = Arc(subscriber, weight, now + lease if lease else FOREVER)
         return Send(subscriber, ScampKept(self._topic))
 
+    def heard(self, holder: Id, now: float) -> bool:
+        """A sign of life; whether it is of one that is known to hold this node, so that nothing changes."""
+        known = self.inward.get(holder)
+        if known is None:
+            return False
+        known.time = now
+        return True
+
     def _held_by(self, holder: Peer, now: float) -> list[Send]:
-        known = self.inward.get(holder.id)
-        if known is not None:
-            known.time = now
+        if self.heard(holder.id, now):
             return []
         if not self.member or len(self.inward) >= self.limit or holder.id == self.me.id:
             return [Send(holder, ScampReplace(self._topic))]
