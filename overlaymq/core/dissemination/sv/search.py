@@ -84,10 +84,7 @@ class Searching(SvPlace):
         below = self._not_on(ask, self._links.branches)
         if not below:
             return [Notify(Dropped("probe that leads nowhere"))]
-        child = self.around.random.choice(below)
-        down = Link(Part.DOWN, ask, self._until(now), (child,), rising=False)
-        onward = msgspec.structs.replace(ask, path=(*ask.path, self.around.me))
-        return [*self._remember(down, now), Send(child, onward)]
+        return self._pass_to(self.around.random.choice(below), ask, False, now)
 
     def _holds_in_vain(self, ask: SvJoin) -> bool:
         """Whether a join has waited here before, or would for ever: this node may be below the joiner."""
@@ -157,10 +154,13 @@ class Searching(SvPlace):
         fed = self._not_on(ask, self.children)
         if not fed:
             return full
-        child = self.around.random.choice(fed)
-        link = Link(Part.DOWN, ask, self._until(now), (child,), rising)
+        return [*full, *self._pass_to(self.around.random.choice(fed), ask, rising, now)]
+
+    def _pass_to(self, peer: Peer, ask: SvJoin, rising: bool, now: float) -> Effects:
+        """Let that one answer; the way leads through this node."""
+        link = Link(Part.DOWN, ask, self._until(now), (peer,), rising)
         onward = msgspec.structs.replace(ask, path=(*ask.path, self.around.me))
-        return [*full, *self._remember(link, now), Send(child, onward)]
+        return [*self._remember(link, now), Send(peer, onward)]
 
     def _answer_held(self, now: float) -> Effects:
         if not self._held or not self._connected:
