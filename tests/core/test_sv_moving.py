@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 
+from overlaymq.core.dissemination.conformance import CHECKS
 from overlaymq.core.dissemination.sv import Sv
 from overlaymq.events import Depart, Join, Leave, Missed
 from overlaymq.ids import RING, Id, distance
@@ -162,3 +164,10 @@ def test_a_root_that_has_drained_and_does_not_go_harms_nobody(reliability: str) 
         assert got == [1] * len(numbers)
     got = [network.delivered[late.me.id, topic.id, number] for number in numbers[60:]]
     assert got == [1] * len(numbers[60:])
+
+
+@pytest.mark.parametrize("seed", [7, 10, 11])
+def test_a_join_that_overtakes_the_news_is_not_forgotten(seed: int) -> None:
+    """A node on the way still knew the branch of who had fed the joiner, and sent it there only: the joiner
+    was without content until it tried again. Reference: SV 3.2.3, "sent up" is cleared with its link."""
+    CHECKS["unsubscribing_stops_delivery"](Sv, Random(seed))

@@ -11,9 +11,9 @@ other parents, and the new root feeds nobody at first. It was told how many memb
 what it is given until so many are below it, or for two tries of a join at most. (The mode of an ``ordered``
 topic repairs what was not heard, so there it does not wait.)
 
-One that leaves hands over before it goes, tells those who have published, and stays a little to refuse what is
-on its way to it. Its children stay till then and get nothing: the ring would lead their joins back to it. One
-that does not go for long gives them up, and passes joins to its heir.
+One that leaves hands over before it goes, tells those who have published, and stays a little to refuse what
+is on its way to it. Its children stay till then and get nothing: the ring would lead their joins back to it.
+One that does not go for long gives them up, and passes joins to its heir.
 """
 
 from __future__ import annotations

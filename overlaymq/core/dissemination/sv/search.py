@@ -14,7 +14,7 @@ import msgspec
 from overlaymq.core.dissemination.sv.links import Link, Part
 from overlaymq.core.dissemination.sv.place import SvPlace
 from overlaymq.core.topics import MAX_CREDENTIALS
-from overlaymq.events import Dropped, Notify, Send, SetTimer, Timer
+from overlaymq.events import Dropped, Notify, Route, Send, SetTimer, Timer
 from overlaymq.messages import SvCandidate, SvJoin
 
 if TYPE_CHECKING:
@@ -208,9 +208,19 @@ class Searching(SvPlace):
     def _link_failed(self, group: Id, now: float) -> Effects:
         """Of somebody else's link: forget what was there for it (SV 3.2.3)."""
         link = self._links.remove(group)
-        if link is None or link.part is not Part.FEEDS:
+        if link is None:
             return []
-        return self._lost_link_to(link.ask.join.child.id, group, now)
+        if link.part is not Part.FEEDS:
+            return self._turn_again()
+        return self._lost_link_to(link.ask.join.child.id, group, now) + self._turn_again()
+
+    def _turn_again(self) -> Effects:
+        """A join may come before the news that those whom it was sent down to are gone. It is as if it came
+        now; otherwise its joiner would wait until it tries again."""
+        stranded = self._links.stranded()
+        for ask in stranded:
+            self._links.remove(ask.link)
+        return [Route(self.descriptor.key, ask) for ask in stranded]
 
     # --- what comes to nothing ---
 
