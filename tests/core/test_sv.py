@@ -376,7 +376,7 @@ def test_an_answer_to_the_try_before_is_taken() -> None:
     for _ in range(3):
         assert joining._attempt is not None
         links.append(joining._attempt.link)
-        while joining._attempt is not None and joining._attempt.link == links[-1]:
+        while joining._attempt.link == links[-1]:
             bench.wait(1)
     assert joining._attempt is not None
     now = joining._attempt.link
