@@ -9,8 +9,8 @@
 The nodes are real: only the transport is in memory. ``nodes.memory`` breaks and mends paths (``cut``,
 ``heal``, ``crash``), so that an application can test what it does when nodes fail.
 
-``check_transport``, ``check_strategy`` and ``check_tracer`` hold an implementation of one's own to its
-contract; ``ListTracer`` keeps the trace of a node in memory.
+``check_transport``, ``check_strategy`` (and ``check_ordered``, for trees) and ``check_tracer`` hold an
+implementation of one's own to its contract; ``ListTracer`` keeps the trace of a node in memory.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import msgspec
 from overlaymq import ids
 from overlaymq.config import AdminConfig, Config
 from overlaymq.core.dissemination.conformance import check_strategy
+from overlaymq.core.dissemination.conformance_ordered import check_ordered
 from overlaymq.messages import Peer
 from overlaymq.runtime.opening import run_node
 from overlaymq.trace.conformance import check_tracer
@@ -41,6 +42,7 @@ __all__ = [
     "MemoryNetwork",
     "Network",
     "Rig",
+    "check_ordered",
     "check_strategy",
     "check_tracer",
     "check_transport",

@@ -1,6 +1,6 @@
 """Where a strategy can be tried: real nodes on the memory transport, over gRPC, or in the simulator.
 
-A field has five nodes and one `fifo` topic, and can be told the same things whatever it is made of. In the
+A field has five nodes and one topic, and can be told the same things whatever it is made of. In the
 simulator time is virtual: nothing waits. A node that is killed crashes on the memory transport and in the
 simulator; over gRPC it shares our process and is cancelled, which ends its links
 (`tests/live` has the kill -9).
@@ -58,8 +58,9 @@ class Field(ABC):
     """Nodes by number; ``got`` is what each one's application has been given since it subscribed, ``missed``
     the gaps that it was told of."""
 
-    def __init__(self, strategy: str) -> None:
+    def __init__(self, strategy: str, reliability: str) -> None:
         self.strategy = strategy
+        self.reliability = reliability
         self.got: dict[int, list[bytes]] = {number: [] for number in range(SIZE)}
         self.missed: dict[int, list[Missed]] = {number: [] for number in range(SIZE)}
 
@@ -111,9 +112,9 @@ class Field(ABC):
 class Live(Field):
     """Nodes of the runtime."""
 
-    def __init__(self, strategy: str, over_grpc: bool) -> None:
-        super().__init__(strategy)
-        topic = TopicConfig(strategy=strategy, reliability="fifo")  # type: ignore[arg-type]
+    def __init__(self, strategy: str, reliability: str, over_grpc: bool) -> None:
+        super().__init__(strategy, reliability)
+        topic = TopicConfig(strategy=strategy, reliability=reliability)  # type: ignore[arg-type]
         self._config = Config(defaults=topic, admin=AdminConfig(enabled=False), pastry=BRISK)
         self._memory = None if over_grpc else MemoryNetwork()
         self._nodes: list[overlaymq.Node] = []
@@ -210,13 +211,13 @@ class Live(Field):
 class Simulated(Field):
     """Whole core nodes on the simulator's engine."""
 
-    def __init__(self, strategy: str) -> None:
-        super().__init__(strategy)
+    def __init__(self, strategy: str, reliability: str) -> None:
+        super().__init__(strategy, reliability)
         self.simulation = Simulation(1, PlaneDelay(), Faults(link_break=0.1))
         self.nodes: dict[Id, CoreNode] = {}
         self._whole = Config()
         self.config = self._whole.pastry
-        self._descriptor = Descriptor(TOPIC, NAME, "", TOPIC, strategy, "fifo", "patient")
+        self._descriptor = Descriptor(TOPIC, NAME, "", TOPIC, strategy, reliability, "patient")
         self._published = [0] * SIZE
         self._events: dict[int, list[Event]] = {number: [] for number in range(SIZE)}
 
@@ -300,8 +301,8 @@ class Simulated(Field):
         return self._peers[number].id
 
 
-FIELDS: dict[str, Callable[[str], Field]] = {
-    "memory": lambda strategy: Live(strategy, over_grpc=False),
-    "grpc": lambda strategy: Live(strategy, over_grpc=True),
+FIELDS: dict[str, Callable[[str, str], Field]] = {
+    "memory": lambda strategy, reliability: Live(strategy, reliability, over_grpc=False),
+    "grpc": lambda strategy, reliability: Live(strategy, reliability, over_grpc=True),
     "simulator": Simulated,
 }

@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from overlaymq import Upcalls
+from overlaymq.core.supported import STRATEGIES, TREES
 from tests.fields import FIELDS, SIZE
 
 if TYPE_CHECKING:
@@ -133,11 +134,16 @@ CHECKS: dict[str, Callable[[Field], Awaitable[None]]] = {
 
 
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("strategy", ["direct", "scribe", "sv", "scamp"])
+@pytest.mark.parametrize(
+    ("strategy", "reliability"),
+    [*[(name, "fifo") for name in STRATEGIES], *[(name, "ordered") for name in TREES]],
+)
 @pytest.mark.parametrize("where", FIELDS)
-async def test_a_strategy_keeps_its_word(where: str, strategy: str, check: str) -> None:
-    """Reference: issue 6, bar 5."""
-    field = FIELDS[where](strategy)
+async def test_a_strategy_keeps_its_word(
+    where: str, strategy: str, reliability: str, check: str
+) -> None:
+    """Reference: issue 6, bar 5; issue 5, "`ordered` works on SV topics as on Scribe topics"."""
+    field = FIELDS[where](strategy, reliability)
     with trio.fail_after(90):
         async with trio.open_nursery() as nursery:
             await field.start(nursery)

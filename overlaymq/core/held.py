@@ -61,13 +61,9 @@ class Held:
         if self.owner is not None and self.owner.id == giver.id:
             self.heir, self._heir_until = self.strategy.around.me, until
 
-    def abdicates(self, me: Peer, near: Iterable[Peer], *, goes_now: bool) -> bool:
-        """This node leaves: whether it must hand over, to the first of these but itself.
-
-        In polite trees only when it goes: it gives up those that it feeds by handing over."""
+    def abdicates(self, me: Peer, near: Iterable[Peer]) -> bool:
+        """This node leaves: whether it must hand over, to the first of these but itself."""
         if self.owner != me or self.heir is not None or self.strategy.mesh:
-            return False
-        if self.strategy.polite and not goes_now:
             return False
         self.heir = next((peer for peer in near if peer.id != me.id), None)
         return self.heir is not None

@@ -145,7 +145,7 @@ class Node:
             return self._resolve(self._fired(input_, now), now)
         if isinstance(input_, Leave):
             # Resolved first: Pastry routes nothing for a node that has left.
-            farewells = self._resolve(self._abdicate(now, goes_now=True), now)
+            farewells = self._resolve(self._abdicate(now), now)
             farewells += self._resolve(self.fuse.leave(now), now)
             return farewells + self._resolve(self.pastry.handle(input_, now), now)
         if isinstance(input_, Received) and fuse.misnames_its_hop(input_.peer, input_.message):
@@ -261,7 +261,7 @@ class Node:
             case Depart():
                 all_topics = list(self._topics.values())
                 parting = [effect for one in all_topics for effect in one.strategy.depart(now)]
-                return parting + self._abdicate(now, goes_now=False)
+                return parting + self._abdicate(now)
         raise TypeError(f"not an input: {command!r}")
 
     def _batch(self, peer: Peer, batch: Batch, now: float) -> Effects:
@@ -529,12 +529,12 @@ class Node:
     def _used(self, topic: Id, now: float) -> Effects:
         return [*self._topics[topic].use(now, self.config.rendezvous.refresh_every)]
 
-    def _abdicate(self, now: float, *, goes_now: bool) -> Effects:
+    def _abdicate(self, now: float) -> Effects:
         """This node leaves: whoever will own its topics' keys then is their root from now on."""
         effects: Effects = []
         for topic in list(self._topics.values()):
             near = self.pastry.closest(topic.strategy.descriptor.key, 2)
-            if topic.abdicates(self.me, near, goes_now=goes_now):
+            if topic.abdicates(self.me, near):
                 effects += topic.strategy.root_changed(topic.heir, now)
         return effects
 

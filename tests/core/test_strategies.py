@@ -8,8 +8,9 @@ import pytest
 
 from overlaymq.core.dissemination.conformance import CHECKS
 from overlaymq.core.dissemination.conformance_bench import TOPIC, Bench
+from overlaymq.core.dissemination.conformance_ordered import ORDERED_CHECKS
 from overlaymq.core.dissemination.rooted_tree import RootedTree
-from overlaymq.core.supported import STRATEGIES
+from overlaymq.core.supported import STRATEGIES, TREES
 from overlaymq.events import Route, Send
 from overlaymq.messages import Batch, Handover, RootIs, RootQuery
 
@@ -21,20 +22,12 @@ def test_contract(strategy: str, check: str, seed: int) -> None:
     CHECKS[check](STRATEGIES[strategy], Random(seed))
 
 
-def test_a_late_joiner_of_direct_gets_the_last_messages_it_asked_for() -> None:
-    bench = Bench(STRATEGIES["direct"], Random(1))
-    early, late, publisher = bench.far[:3]
-    bench.subscribe(early)
-    bench.wait(1)
-    for _ in range(4):
-        bench.publish(publisher, count=5)
-    bench.settle()
-    bench.subscribe(late, last=7)
-    bench.wait(1)
-    got = [q for batch in late.batches for q in range(batch.first + batch.skip, batch.last + 1)]
-    assert got == list(range(13, 20))
-    bench.wait_refreshed()
-    assert len(late.batches) == 2, "a refresh does not ask for history again"
+@pytest.mark.parametrize("check", ORDERED_CHECKS)
+@pytest.mark.parametrize("strategy", TREES)
+@pytest.mark.parametrize("seed", range(3))
+def test_contract_on_ordered_topics(strategy: str, check: str, seed: int) -> None:
+    """Reference: issue 5, "`ordered`, `since` and the upcalls work on SV topics as on Scribe topics"."""
+    ORDERED_CHECKS[check](STRATEGIES[strategy], Random(seed))
 
 
 def test_an_old_root_passes_batches_on_and_corrects_the_publisher() -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlaymq.core.dissemination.conformance_bench import TOPIC, heard
+from overlaymq.core.dissemination.conformance_bench import TOPIC, Bench, heard
+from overlaymq.core.dissemination.sv import Sv
 from overlaymq.core.dissemination.sv.order import Order
-from overlaymq.events import Dropped, Members, ParentLost, Ready, Sent
+from overlaymq.events import CreateGroup, Dropped, Members, ParentLost, Ready, Sent
 from overlaymq.ids import Id
 from overlaymq.messages import Batch, Beat, RootIs, SvCandidate, SvJoin, SvSize, TreeJoin
 from tests.core.sv_map import Map
@@ -359,3 +361,29 @@ def test_a_node_that_feeds_enough_hands_joins_down() -> None:
     bench.rendezvous = msgspec.structs.replace(bench.rendezvous, max_members=1)
     bench.join("S1", "S2")
     assert (bench.parent("S1"), bench.parent("S2")) == ("R", "S1")
+
+
+def test_an_answer_to_the_try_before_is_taken() -> None:
+    """In a crowd, who is asked waits for a parent itself, and answers late: the joiner had begun again, threw
+    the answer away, and waited anew. Reference: SV 3.1.2, the first candidate wins; sv-flash-crowd."""
+    bench = Bench(Sv, Random(1))
+    member, other = bench.far[:2]
+    bench.routing = False
+    bench.subscribe(member)
+    joining = bench._strategy(member)
+    assert isinstance(joining, Sv)
+    links = []
+    for _ in range(3):
+        assert joining._attempt is not None
+        links.append(joining._attempt.link)
+        while joining._attempt.link == links[-1]:
+            bench.wait(1)
+    assert joining._attempt is not None
+    now = joining._attempt.link
+    way = (member.peer, other.peer)
+    asked = []
+    for link in (links[0], links[-1], now):  # too old, the one before, this one
+        offer = SvCandidate(TOPIC, link, Beat(1, 1), way)
+        effects = joining.receive(other.peer, offer, bench.now)
+        asked += [one.group for one in effects if isinstance(one, CreateGroup)]
+    assert asked == [links[-1]]

@@ -95,8 +95,6 @@ class Strategy(ABC):
     mesh: ClassVar[bool] = False
     """Whether a member is fed by several nodes, and nothing passes one node in particular."""
     takes_volunteers: ClassVar[bool] = False
-    polite: ClassVar[bool] = False
-    """Whether a node forwards only what it wants itself, so that a root that is one no more feeds nobody."""
     ways: ClassVar[bool] = False
     """Whether a node's link to its parent needs others too: then a parent may be lost that has not failed."""
 

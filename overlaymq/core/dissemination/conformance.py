@@ -275,6 +275,26 @@ def churn_never_repeats_a_batch(make: Make, random: Random) -> None:
         _expect_works(bench)
 
 
+def a_late_member_gets_the_last_messages_it_asks_for(make: Make, random: Random) -> None:
+    """Once each, in order, and then what follows; who asks for none gets none."""
+    bench = Bench(make, random)
+    early, late, later, publisher = bench.far[:4]
+    bench.subscribe(early)
+    bench.wait(1)
+    for _ in range(4):
+        bench.publish(publisher, count=5)
+        bench.wait(1)
+    for seat, last in ((late, 7), (later, 0)):
+        bench.subscribe(seat, last=last)
+        bench.wait(2 * bench.rendezvous.answer_timeout)
+    bench.wait_refreshed()  # which does not ask for history again
+    bench.publish(publisher, count=5)
+    bench.wait(2 * bench.rendezvous.answer_timeout)
+    for seat, first in ((late, 13), (later, 20)):
+        got = [q for one in seat.batches for q in range(one.first + one.skip, one.last + 1)]
+        expect(got == list(range(first, 25)), f"messages from {first} on, got {got}")
+
+
 def on_forward_changes_or_stops(make: Make, random: Random) -> None:
     """For every other member alike, wherever it is; the sender's receipt is settled all the same."""
     bench = Bench(make, random)
@@ -544,6 +564,7 @@ CHECKS: dict[str, Callable[[Make, Random], None]] = {
         a_root_that_fails_unseen_is_replaced,
         a_closer_node_takes_over,
         churn_never_repeats_a_batch,
+        a_late_member_gets_the_last_messages_it_asks_for,
         on_forward_changes_or_stops,
         what_on_forward_returns_is_the_same_batch,
         on_join_is_told_each_member_once,

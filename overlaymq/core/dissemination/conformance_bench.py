@@ -5,7 +5,8 @@ way it halves the number of nodes that are closer, and each of them is asked to 
 Messages between two nodes keep their order on each of two lanes, control and data, and the random source
 picks the lane that goes next, so batches overtake the news about them as they do on real links. Timers fire
 when a check lets time pass. Failure groups are what FUSE promises: all are asked; once one member has
-signalled, or was seen to die, or was dead for a while, all others hear of it. The bench judges every
+signalled, or was seen to die, or was dead for a while, all others hear of it. Where the topic's mode has a
+part in the tree, nodes keep its root's state for the next one, and deliver through it. The bench judges every
 ``Deliver`` as it comes: to a member, once per batch.
 """
 
@@ -42,6 +43,7 @@ from overlaymq.messages import (
     Peer,
     Register,
     RootQuery,
+    RootState,
     SvJoin,
     TreeJoin,
 )
@@ -51,7 +53,8 @@ if TYPE_CHECKING:
     from random import Random
 
     from overlaymq.core.dissemination.base import Effects, Strategy
-    from overlaymq.events import Event
+    from overlaymq.core.reliability.tree_mode import TreeMode
+    from overlaymq.events import Effect, Event
     from overlaymq.messages import Message
 
     Make: TypeAlias = Callable[[Descriptor, Surroundings], Strategy]
@@ -87,6 +90,20 @@ class Seat:
         self.batches: list[Batch] = []
         self.events: list[Event] = []
         self.orphans: list[tuple[Peer, Batch]] = []
+        self.state: RootState | None = None
+        """What a root of an ordered topic knows, kept here for the next one."""
+
+    @property
+    def mode(self) -> TreeMode | None:
+        """The topic's, if it has a part in the tree."""
+        return None if self.strategy is None else self.strategy.around.mode
+
+    def keep(self, state: RootState | None) -> None:
+        """The newest is kept."""
+        if state is not None and (
+            self.state is None or state.status.last >= self.state.status.last
+        ):
+            self.state = state
 
 
 class OnItsWay:
@@ -208,7 +225,10 @@ class Bench:
         self._count += 1  # an id that was never used before
         away = ids.distance(TOPIC, self.owner.peer.id) // 2 - self._count
         peer = Peer(ids.Id((TOPIC + away) % ids.RING), f"bench:closer {away}")
-        seat = self.seats[peer.id] = Seat(peer)
+        seat = Seat(peer)
+        for near in self.by_closeness()[:NEAR]:  # they know of a joiner before it is active
+            seat.keep(near.state if near.mode is None else near.mode.state(self._descriptor))
+        self.seats[peer.id] = seat
         self.tell_owner()
         return seat
 
@@ -227,6 +247,8 @@ class Bench:
             seat.got.clear()  # what the next subscription gets is its own affair
             if seat.strategy is not None:
                 self._perform(seat, seat.strategy.unsubscribe(self.now))
+                if seat.mode is not None:
+                    seat.mode.unsubscribed()
                 self._forget_if_idle(seat)
 
     def publish(self, seat: Seat, count: int = 1) -> tuple[Id, int]:
@@ -311,6 +333,8 @@ class Bench:
         if seat.strategy is None:
             seat.strategy = self._made(seat)
             seat.owner = None
+            if seat.state is not None:
+                self._perform(seat, seat.strategy.receive(seat.peer, seat.state, self.now))
             self._check_owner(seat)
         return seat.strategy
 
@@ -334,11 +358,15 @@ class Bench:
     def _forget_if_idle(self, seat: Seat) -> None:
         if seat.strategy is not None and seat.strategy.idle:
             expect(not seat.member, "idle although this node is a member")
+            if seat.mode is not None:
+                seat.keep(seat.mode.state(self._descriptor))
             seat.strategy = None
 
     def _perform(self, seat: Seat, effects: Effects) -> None:
         for effect in effects:
             match effect:
+                case Deliver(batch) if seat.mode is not None:
+                    self._perform_mode(seat, seat.mode.deliver(batch, self.now))
                 case Deliver(batch):
                     self._deliver(seat, batch)
                 case Notify(event):
@@ -369,6 +397,14 @@ class Bench:
         while seat.strategy is not None and (load := seat.strategy.around.load).changed:
             load.heaviest()
             self._perform(seat, seat.strategy.relieve(self.now))
+
+    def _perform_mode(self, seat: Seat, effects: list[Effect]) -> None:
+        """What a mode gives out has passed it already."""
+        for effect in effects:
+            if isinstance(effect, Deliver):
+                self._deliver(seat, effect.batch)
+            else:
+                self._perform(seat, [effect])
 
     def _measure(self, seat: Seat, peer: Peer) -> None:
         """Nodes are as far apart as their numbers; who is dead does not answer."""
@@ -432,6 +468,8 @@ class Bench:
             isinstance(message, Register | RootQuery) and seat is self.owner
         ):
             self._strategy(seat)
+        if isinstance(message, RootState):
+            seat.keep(message)
         if seat.strategy is not None:
             self._perform(seat, seat.strategy.receive(peer, message, self.now))
         elif isinstance(message, Batch):

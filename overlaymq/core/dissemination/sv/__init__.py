@@ -32,8 +32,9 @@ probes only. The *forwarding tree* carries content. Its nodes are the root, the 
 **Politeness of everything.** Publishers ask for the root and send content to it directly. Who is not the root
 refuses it and says who is, and the publisher, which has kept a copy for a while, sends it there. A root that
 is neither a subscriber nor a volunteer, and is root no more, gives up those that it feeds; the new root waits
-a little for them before it spreads anything. So one that leaves hands over when it goes, not before. Only the
-root's last numbered batches of an `ordered` topic still come from it: handing them over is a root's work.
+a little for them before it spreads anything. One that leaves hands over first, and gives them up when it
+goes. Only the root's last numbered batches of an `ordered` topic still come from it: handing them over is a
+root's work.
 
 ``links`` is what a node remembers of ways through it, and ``order`` of its branches. ``place`` is its role
 and beat, ``search`` its part in the joins of others, ``joining`` its own joins, ``polite`` its publications.

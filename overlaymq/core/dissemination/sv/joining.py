@@ -1,7 +1,8 @@
 """A node's own joins: one attempt at a time, the first candidate that will do, a failure group over its way.
 
 An attempt has the id of the link that may come of it. Its messages, and the group, carry that id, so whatever
-belongs to an earlier attempt is known for what it is.
+belongs to an earlier attempt is known for what it is. The answer to the one before may still come: who was
+asked may have waited for a parent itself. It is as good as any.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ class Joining(Searching):
     def __init__(self, descriptor: Descriptor, around: Surroundings) -> None:
         super().__init__(descriptor, around)
         self._attempt: Attempt | None = None
+        self._earlier: Id | None = None
+        """The link of the try before, of which nothing has come yet."""
         self._round = 0
         self._tries = 0
         self._fed_before: Peer | None = None
@@ -105,14 +108,17 @@ class Joining(Searching):
         if self._attempt is not None:
             if self._attempt.source is not None:
                 return []  # the group will exist, or fail
+            self._earlier = self._attempt.link
             self._attempt = None
             self._tries += 1
         return self._join(now) + self._handed_over(now)
 
     def _candidate(self, peer: Peer, offer: SvCandidate, now: float) -> Effects:
         attempt = self._attempt
-        if attempt is None or attempt.link != offer.link or attempt.source is not None:
+        if attempt is None or attempt.source is not None:
             return []  # the first has won
+        if offer.link not in (attempt.link, self._earlier):
+            return []
         way = offer.path
         ids = {one.id for one in way}
         if not 2 <= len(way) <= MAX_WAY or len(ids) != len(way):
@@ -121,6 +127,7 @@ class Joining(Searching):
             return [Notify(Dropped("way that leads elsewhere"))]
         if self.around.sv.beats and self._beat is not None and offer.beat <= self._beat:
             return [Notify(Dropped("candidate with an old beat"))]
+        attempt.link = offer.link  # of this try, or of the one before: its answer was on its way
         attempt.source, attempt.above, attempt.beat = peer, way[1], offer.beat
         return [CreateGroup(attempt.link, way[1:], self.descriptor.id)]
 
@@ -129,7 +136,7 @@ class Joining(Searching):
         attempt = self._attempt
         if attempt is None or attempt.link != group or attempt.source is None:
             return [SignalGroup(group)]
-        self._attempt = None
+        self._attempt = self._earlier = None
         if not self._wanted or self._acts_as_root:
             return [SignalGroup(group)]
         self._parent, self._link, self._fed_before = attempt.source, group, None
@@ -152,7 +159,7 @@ class Joining(Searching):
     def group_failed(self, group: Id, now: float) -> Effects:
         """A link is gone, or was never made."""
         if self._attempt is not None and self._attempt.link == group:
-            self._attempt = None
+            self._attempt = self._earlier = None
             wait = self._patience()
             self._tries += 1
             self._round += 1
@@ -181,7 +188,7 @@ class Joining(Searching):
     def _stop_joining(self) -> Effects:
         """An attempt whose group may come to exist is given up as a group."""
         attempt, self._attempt = self._attempt, None
-        self._tries = 0
+        self._earlier, self._tries = None, 0
         if attempt is None or attempt.source is None:
             return []
         return [SignalGroup(attempt.link)]

@@ -103,6 +103,16 @@ class Links:
         fed = self._order.fed_by(branch)
         return [peer for id_, peer in self._peers.items() if id_ not in fed]
 
+    def stranded(self) -> list[SvJoin]:
+        """The joins that were sent only into branches that are no more."""
+        return [
+            link.ask
+            for link in self._links.values()
+            if link.part is Part.TURN
+            and not link.settled
+            and not any(peer.id in self._branches for peer in link.probed)
+        ]
+
     def add(self, link: Link) -> None:
         """A join or a probe has come by."""
         id_ = link.ask.link

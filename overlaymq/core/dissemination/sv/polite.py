@@ -10,6 +10,10 @@ When the root moves, a former one that does not want the content gives up those 
 other parents, and the new root feeds nobody at first. It was told how many members there are, and keeps back
 what it is given until so many are below it, or for two tries of a join at most. (The mode of an ``ordered``
 topic repairs what was not heard, so there it does not wait.)
+
+One that leaves hands over before it goes, tells those who have published, and stays a little to refuse what
+is on its way to it. Its children stay till then and get nothing: the ring would lead their joins back to it.
+One that does not go for long gives them up, and passes joins to its heir.
 """
 
 from __future__ import annotations
@@ -23,10 +27,18 @@ from overlaymq.events import Dropped, Notify, Route, Send, SetTimer, Timer
 
 if TYPE_CHECKING:
     from overlaymq.core.dissemination.base import Effects, Surroundings
+    from overlaymq.ids import Id
     from overlaymq.messages import Batch, BatchRefused, Descriptor, Handover, Peer
 
 PATIENCE = 2
 """Tries of a join that a new root waits for: a guess."""
+STAY = 0.5
+"""Seconds that a root stays after it has handed over because it leaves, to redirect what is on its way to it:
+a guess, some round trips."""
+REMAIN = 2.0
+"""Seconds after which one that has not gone then will not go soon: a guess, above ``link.grace``."""
+MAX_WRITERS = 1024
+"""Publishers that a root remembers: a guess."""
 FOLLOWED = 3
 """Hints of who is the root that are followed for one batch; then it is looked up: a guess."""
 
@@ -42,8 +54,49 @@ class Polite(Joining):
         self._gathers = 0
         """How many members the tree of the root before had, while they look for other parents."""
         self._gatherings = 0
+        self._writers: dict[Id, Peer] = {}
+        """Who sent publications to this root."""
+        self._stays = False
+        """Whether this node has handed over because it leaves, and may still be taken for the root."""
+        self._remains = False
+        """Whether it has not gone all the same."""
 
     # --- a root that moves ---
+
+    @property
+    def needed(self) -> bool:
+        """Who has abdicated feeds nobody; it stays to redirect publications."""
+        if self._has_abdicated:
+            return bool(self._stays or self._waiting or len(self._outbox))
+        return super().needed
+
+    def _remember_writer(self, peer: Peer) -> None:
+        if peer.id in self._writers:
+            return
+        if len(self._writers) >= MAX_WRITERS:
+            del self._writers[next(iter(self._writers))]
+        self._writers[peer.id] = peer
+
+    def _tell_writers(self, root: Peer) -> Effects:
+        """Who publishes seldom would find out only when this node is gone, and its message with it."""
+        told = [Send(peer, self._root_is(root)) for peer in self._writers.values()]
+        self._writers.clear()
+        return [*told]
+
+    def _stay(self) -> Effects:
+        self._stays = bool(self._children)
+        self._remains = not self._stays
+        return [SetTimer(Timer("topic.stay", self.descriptor.id), STAY)] if self._stays else []
+
+    def _stayed(self, already: int) -> Effects:
+        """What was on its way has come. If this node does not go now, its children must go."""
+        self._stays = False
+        if not self._has_abdicated:
+            return []
+        if not already:
+            return [SetTimer(Timer("topic.stay", self.descriptor.id, 1), REMAIN)]
+        self._remains = True
+        return self._abandon()
 
     def _inherit(self, heritage: Handover, now: float) -> Effects:
         effects: Effects = []
@@ -70,6 +123,7 @@ class Polite(Joining):
         """A batch that has no number yet."""
         if not self._acts_as_root:
             return [Send(peer, refusal(batch, self._root))]
+        self._remember_writer(peer)
         self._sender = peer
         effects = self._to_root(batch, now)
         self._sender = None

@@ -14,7 +14,7 @@ import msgspec
 from overlaymq.core.dissemination.sv.links import Link, Part
 from overlaymq.core.dissemination.sv.place import SvPlace
 from overlaymq.core.topics import MAX_CREDENTIALS
-from overlaymq.events import Dropped, Notify, Send, SetTimer, Timer
+from overlaymq.events import Dropped, Notify, Route, Send, SetTimer, Timer
 from overlaymq.messages import SvCandidate, SvJoin
 
 if TYPE_CHECKING:
@@ -84,10 +84,7 @@ class Searching(SvPlace):
         below = self._not_on(ask, self._links.branches)
         if not below:
             return [Notify(Dropped("probe that leads nowhere"))]
-        child = self.around.random.choice(below)
-        down = Link(Part.DOWN, ask, self._until(now), (child,), rising=False)
-        onward = msgspec.structs.replace(ask, path=(*ask.path, self.around.me))
-        return [*self._remember(down, now), Send(child, onward)]
+        return self._pass_to(self.around.random.choice(below), ask, False, now)
 
     def _holds_in_vain(self, ask: SvJoin) -> bool:
         """Whether a join has waited here before, or would for ever: this node may be below the joiner."""
@@ -157,10 +154,13 @@ class Searching(SvPlace):
         fed = self._not_on(ask, self.children)
         if not fed:
             return full
-        child = self.around.random.choice(fed)
-        link = Link(Part.DOWN, ask, self._until(now), (child,), rising)
+        return [*full, *self._pass_to(self.around.random.choice(fed), ask, rising, now)]
+
+    def _pass_to(self, peer: Peer, ask: SvJoin, rising: bool, now: float) -> Effects:
+        """Let that one answer; the way leads through this node."""
+        link = Link(Part.DOWN, ask, self._until(now), (peer,), rising)
         onward = msgspec.structs.replace(ask, path=(*ask.path, self.around.me))
-        return [*full, *self._remember(link, now), Send(child, onward)]
+        return [*self._remember(link, now), Send(peer, onward)]
 
     def _answer_held(self, now: float) -> Effects:
         if not self._held or not self._connected:
@@ -208,9 +208,19 @@ class Searching(SvPlace):
     def _link_failed(self, group: Id, now: float) -> Effects:
         """Of somebody else's link: forget what was there for it (SV 3.2.3)."""
         link = self._links.remove(group)
-        if link is None or link.part is not Part.FEEDS:
+        if link is None:
             return []
-        return self._lost_link_to(link.ask.join.child.id, group, now)
+        if link.part is not Part.FEEDS:
+            return self._turn_again()
+        return self._lost_link_to(link.ask.join.child.id, group, now) + self._turn_again()
+
+    def _turn_again(self) -> Effects:
+        """A join may come before the news that those whom it was sent down to are gone. It is as if it came
+        now; otherwise its joiner would wait until it tries again."""
+        stranded = self._links.stranded()
+        for ask in stranded:
+            self._links.remove(ask.link)
+        return [Route(self.descriptor.key, ask) for ask in stranded]
 
     # --- what comes to nothing ---
 

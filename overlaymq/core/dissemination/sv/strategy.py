@@ -31,7 +31,6 @@ class Sv(Polite):
 
     name: ClassVar[str] = "sv"
     takes_volunteers: ClassVar[bool] = True
-    polite: ClassVar[bool] = True
     ways: ClassVar[bool] = True
 
     # --- the application ---
@@ -105,6 +104,8 @@ class Sv(Polite):
 
     def deliver(self, message: Message, source: Peer, now: float) -> Effects:
         """At the root."""
+        if self._root is not None and self._has_abdicated:
+            return self._asked_after_abdication(source, message, now)
         if isinstance(message, RootQuery):
             return [Send(source, self._root_is(self.around.me)), *self._expect_publication(now)]
         if isinstance(message, DeliveryQuery) and self.around.mode is not None:
@@ -140,6 +141,8 @@ class Sv(Polite):
                 return self._forget_copies(now)
             case "topic.gather":
                 return self._gathered(now) if timer.round == self._gatherings else []
+            case "topic.stay":
+                return self._stayed(timer.round)
             case "topic.wary":
                 self._wary = 0 if timer.round == self._wary else self._wary
                 return []
@@ -169,11 +172,30 @@ class Sv(Polite):
 
     def _hand_over(self, root: Peer, now: float, size: int | None = None) -> Effects:
         """Who is root no more, and no subscriber or volunteer, forwards nothing any more."""
+        if self._departing:
+            return self._abdicate(root, now)
         size = self._member_count() if size is None else size
         given_up = [] if self._forwards else self._abandon()
         self._forget_beat()
         self._gathers = 0
+        self._writers.clear()
         return [*super()._hand_over(root, now, size), *given_up, *self._flush(now)]
+
+    def _abdicate(self, heir: Peer, now: float) -> Effects:
+        """Before it leaves. Its children stay with it, and get nothing, till it has gone: until then the
+        ring would lead their joins back to it. Its heir keeps for them what is published meanwhile."""
+        self._gathers = 0
+        effects = super()._hand_over(heir, now, self._member_count() - self._subscribed)
+        self._handing_over = False
+        return [*effects, *self._tell_writers(heir), *self._stay(), *self._flush(now)]
+
+    def _asked_after_abdication(self, source: Peer, message: Message, now: float) -> Effects:
+        if isinstance(message, RootQuery):
+            return self._asked_root(source, message, now)
+        if not isinstance(message, SvJoin) or not self._remains or self._root is None:
+            return []  # it will go at once: a joiner tries again then
+        refused = self._refusal(message)
+        return self._pass_to(self._root, message, True, now) if refused is None else refused
 
     # --- batches ---
 
