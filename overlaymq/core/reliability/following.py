@@ -61,7 +61,7 @@ class Follower(Large):
         self._buffer = Buffer(config)
         self._at: Epoch | None = None
         self._blank = True
-        """Whether nothing was had yet, so that nothing old is wanted."""
+        """Whether nothing was had yet, nor told of what was before, so that nothing old is wanted."""
         self._newest: Epoch | None = None
         self._past: tuple[Place, ...] = ()
         self._hearsay = False
@@ -252,10 +252,8 @@ class Follower(Large):
 
     def on_parent(self, tree: ModeTree) -> None:
         """Its patience is new, and it was told with the join what is needed."""
-        self._stalled_since = tree.now
+        self._have_patience(tree)
         self._wait = self.config.reorder_wait
-        for want in self._wants:
-            self._wants[want] = tree.now
         self._report_to_new_parent(tree)
         if self._missing():
             self._ask_later(tree)
@@ -313,7 +311,7 @@ class Follower(Large):
         shelf.begin(max(1, status.start))
         shelf.skip = status.skip if shelf.start == status.start else 0
         shelf.last = max(shelf.last, status.last.sequence)
-        self._blank = shelf.last == 0
+        self._blank = shelf.last == 0 and not self._past
         told = TreeTold(self.topic, TreeStatus(status.last, self._past, shelf.start, shelf.skip))
         for child in tree.children:
             tree.say(child, told)
@@ -541,8 +539,18 @@ class Follower(Large):
             tree.say(target, TreeNeed(self.topic, epoch, first, last))
         return target is not None
 
+    def _have_patience(self, tree: ModeTree) -> None:
+        """Whoever could fill the gaps is asked from now on."""
+        self._stalled_since = tree.now
+        for want in self._wants:
+            self._wants[want] = tree.now
+
     def _give_up_what_waited(self, tree: ModeTree) -> None:
-        """A gap that was there long enough, and all others that were there then."""
+        """A gap that was there long enough, and all others that were there then. As long as there is no way
+        up to the root, nobody has been asked who could know that it is gone."""
+        if not tree.rooted:
+            self._have_patience(tree)
+            return
         due = tree.now - self.config.gap_timeout
         for want in [want for want, since in self._wants.items() if since <= due]:
             parts = self._absent(want) if self._wants.pop(want, None) is not None else []
@@ -557,7 +565,7 @@ class Follower(Large):
         if self._stalled is None or shelf.next > self._stalled.sequence:
             self._stalled = Place(self._at, shelf.last)
             self._stalled_since = tree.now
-        elif self._stalled_since <= due and (tree.parent is not None or tree.is_root):
+        elif self._stalled_since <= due:
             for first, last in shelf.absent(shelf.next, self._stalled.sequence):
                 self._gone(self._at, first, last, None, tree)
 
