@@ -3,6 +3,8 @@ that came too early, in a seed of ``overlaymq.sim.ordered_trial``."""
 
 from __future__ import annotations
 
+import msgspec
+
 from overlaymq.events import EpochChanged, Missed
 from overlaymq.ids import Id
 from overlaymq.messages import (
@@ -13,9 +15,12 @@ from overlaymq.messages import (
     Peer,
     Place,
     RootState,
+    TreeGone,
+    TreeJoin,
+    TreeNeed,
     TreeStatus,
 )
-from tests.core.stand import ABOVE, CONFIG, ME, NEW, OLD, TOPIC, Stand, batch, published
+from tests.core.stand import ABOVE, BELOW, CONFIG, ME, NEW, OLD, TOPIC, Stand, batch, published
 
 BETWEEN, LAST = Epoch(3, Id(8)), Epoch(4, Id(9))
 ASKER = Peer(Id(77), "a publisher")
@@ -110,3 +115,74 @@ def test_a_root_that_nobody_could_join_does_not_say_that_all_have_it() -> None:
     assert not final()
     root.wait(0.1)
     assert final()
+
+
+# --- late joiners ---
+
+
+def late(last: int, start: int, skip: int = 0) -> Stand:
+    """A late joiner that is told to begin before what its parent holds."""
+    return Stand().told(TreeStatus(Place(OLD, last), (), start, skip))
+
+
+def test_a_parent_that_holds_too_few_names_an_earlier_start() -> None:
+    """Of fifteen late joiners of a tree that had just grown, nine got nothing, and nobody was asked."""
+    stand = Stand().start(6).get(batch(7), batch(8, 3))
+
+    def begins(count: int) -> tuple[int, int]:
+        join = TreeJoin(TOPIC.id, BELOW, TOPIC, 1, count)
+        status = stand.mode.status(join)
+        assert status is not None
+        return status.start, status.skip
+
+    assert begins(2) == (8, 1), "a run that is here is sent whole"
+    assert begins(4) == (7, 0)
+    assert begins(7) == (4, 0)
+    assert begins(99) == (1, 0)
+
+
+def test_a_late_joiner_asks_for_what_it_was_promised_and_misses_nothing_that_is_gone() -> None:
+    stand = late(10, 6).get(batch(9, 2), batch(11))
+    assert stand.delivered == []
+    stand.wait(CONFIG.reorder_wait)
+    assert stand.sent(ABOVE, TreeNeed) == [TreeNeed(TOPIC.id, OLD, 6, 8)]
+    stand.get(batch(8)).note(ABOVE, TreeGone(TOPIC.id, OLD, 6, 7))
+    assert stand.delivered == [(1, 8), (1, 9), (1, 11)]
+    assert stand.events == []
+    stand.get(batch(13)).note(ABOVE, TreeGone(TOPIC.id, OLD, 12, 12))
+    assert stand.events == [Missed(TOPIC.id, OLD.root, 12, 12, OLD.counter)]
+
+
+def test_a_loss_that_begins_before_its_subscriber_is_announced_from_there_on() -> None:
+    stand = late(10, 6).get(batch(14)).note(ABOVE, TreeGone(TOPIC.id, OLD, 6, 13))
+    assert stand.events == [Missed(TOPIC.id, OLD.root, 11, 13, OLD.counter)]
+
+
+def test_a_late_joiner_does_not_begin_in_the_midst_of_a_large_message() -> None:
+    chunk = msgspec.structs.replace(batch(6), chunk=2, chunks=3)
+    stand = late(7, 6).get(chunk, batch(7))
+    assert stand.delivered == [(1, 7)]
+
+
+def test_a_forwarder_that_subscribes_goes_back_and_asks_for_the_rest() -> None:
+    stand = Stand()
+    stand.tree.member = False
+    stand.start(6).get(batch(7), batch(8))
+    stand.tree.member = True
+    assert stand.mode.subscribed(4, stand.tree)
+    assert stand.done().delivered == []
+    stand.wait(CONFIG.reorder_wait).get(batch(5, 2))
+    assert stand.sent(ABOVE, TreeNeed) == [TreeNeed(TOPIC.id, OLD, 5, 6)]
+    assert stand.delivered == [(1, 5), (1, 7), (1, 8)]
+
+
+def test_a_root_that_subscribes_waits_for_nobody() -> None:
+    root = Stand(root=True, config=msgspec.structs.replace(CONFIG, keep_messages=2))
+    root.tree.member = False
+    root.mode.on_root(root.tree)
+    for number in range(5):
+        root.mode.on_forward(published(number), root.tree)
+    root.tree.member = True
+    assert root.mode.subscribed(4, root.tree)
+    assert root.done().delivered == [(1, 4), (1, 5)]
+    assert root.events == []

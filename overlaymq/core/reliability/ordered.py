@@ -22,6 +22,9 @@ it. This is that, and what the paper leaves out:
   then sees that the epochs known to others leave out some of what it had numbered publishes that again. So
   does the root with what it has of others' epochs; for the rest it asks who numbered it.
 
+- *Late joiners* (``since=Last(n)``) begin n numbers before the last, or with the last n messages if the parent
+  holds these. The rest is a gap like others, but nothing of it is announced as missed: it was there before.
+
 Subscribers know messages by their publishers' numbers too and drop what they have had, so publishing again
 does no harm but to bandwidth.
 
@@ -39,7 +42,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from overlaymq.core.reliability.following import GAP, MAX_RIVALS, Follower, left_out, merged
+from overlaymq.core.reliability.epochs import left_out, merged
+from overlaymq.core.reliability.following import GAP, MAX_RIVALS, Follower
 from overlaymq.core.reliability.reporting import NEVER, REPORT
 from overlaymq.core.reliability.sequencer import Early, Sequencer
 from overlaymq.ids import Id
