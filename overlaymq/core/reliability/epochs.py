@@ -1,4 +1,4 @@
-"""What nodes of an ordered topic know of epochs: the last known number of each, of some before the present."""
+"""What nodes of an ordered topic know of epochs before the present one: the last number of each, of some."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ class Follower(Large):
             self._blank = False
             batch = shelf.at(shelf.next)
             if batch is not None and batch.chunk and shelf.next == shelf.start < shelf.claim:
-                shelf.begin_after(batch)  # what a late joiner asked for begins in the midst of a message
+                shelf.begin_after(batch)  # n numbers back may be in the midst of a large message
                 continue
             if batch is not None:
                 cut = shelf.next - batch.root_sequence

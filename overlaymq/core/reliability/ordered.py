@@ -21,9 +21,8 @@ it. This is that, and what the paper leaves out:
 - *Two roots.* If a root hears of an epoch above its own it begins one above both. Whoever has reigned and
   then sees that the epochs known to others leave out some of what it had numbered publishes that again. So
   does the root with what it has of others' epochs; for the rest it asks who numbered it.
-
-- *Late joiners* (``since=Last(n)``) begin n numbers before the last, or with the last n messages if the parent
-  holds these. The rest is a gap like others, but nothing of it is announced as missed: it was there before.
+- *Late joiners* (``since=Last(n)``) begin with the last n messages if the parent holds these, or n numbers
+  before the last. The rest is a gap like others, but it is not announced if it is lost: it was there before.
 
 Subscribers know messages by their publishers' numbers too and drop what they have had, so publishing again
 does no harm but to bandwidth.

@@ -50,7 +50,7 @@ class Shelf:
         self.skip = 0
         """Messages at ``start`` that a late joiner did not ask for."""
         self.claim = 0
-        """What is before this was there before its subscriber: it gets what is left of that, and misses nothing."""
+        """What is before this was there before its subscriber, who gets what is left, and misses nothing."""
         self._batches: dict[int, Batch] = {}
         self._firsts: list[int] = []
         self._lost: list[Range] = []
