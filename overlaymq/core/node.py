@@ -210,6 +210,8 @@ class Node:
         if part == FORGET:
             effects: Effects = [*topic.look(now, self.config.rendezvous.refresh_every)]
         else:
+            if part == "topic.tick" and isinstance(topic.mode, TreeMode):
+                self._check_reach(topic, topic.mode, now)
             effects = topic.strategy.fired(timer, now)
         self._forget_if_idle(Id(timer.subject), now)
         return effects
@@ -525,6 +527,11 @@ class Node:
         if not topic.passes_to(owner, self.pastry.kept):
             return []
         return topic.strategy.root_changed(owner, now)
+
+    def _check_reach(self, topic: Held, mode: TreeMode, now: float) -> None:
+        """Pastry holds what is routed to a key as long as its owner has no lease, joins too."""
+        if not self.pastry.owns(topic.strategy.descriptor.key, now):
+            mode.deaf(now)
 
     def _used(self, topic: Id, now: float) -> Effects:
         return [*self._topics[topic].use(now, self.config.rendezvous.refresh_every)]

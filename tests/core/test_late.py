@@ -17,7 +17,8 @@ from tests.sim.test_ordered_nodes import Network as Ring
 if TYPE_CHECKING:
     from overlaymq.sim.engine import Host
 
-TREES = [(strategy, mode) for strategy in ("scribe", "sv") for mode in ("best_effort", "fifo")]
+MODES = ("best_effort", "fifo", "ordered")
+TREES = [(strategy, mode) for strategy in ("scribe", "sv") for mode in MODES]
 
 
 def topic_of(strategy: str, reliability: str) -> Descriptor:
@@ -62,10 +63,13 @@ def test_whoever_takes_its_join_a_late_joiner_gets_the_last_messages(
     assert all(node.me.id not in network.got for node in others[:15]), "who did not ask gets none"
 
 
-def test_a_forwarder_that_subscribes_later_gets_what_it_asks_for_and_those_below_do_not() -> None:
+@pytest.mark.parametrize("reliability", MODES)
+def test_a_forwarder_that_subscribes_later_gets_what_it_asks_for_and_those_below_do_not(
+    reliability: str,
+) -> None:
     """It was in the tree already, so nobody was asked."""
     network = Watched(2, 100)
-    topic = described("late")
+    topic = topic_of("scribe", reliability)
     first, *others = network.sample(30)
     network.subscribe(first, topic)
     network.run(2)

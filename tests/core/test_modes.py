@@ -165,18 +165,23 @@ def test_fifo_gives_each_origin_in_order_and_announces_every_gap_once(
     events = {ALICE: cut(seed, alice, ALICE), BOB: cut(seed + 1, bob, BOB)}
     play(reader, sorted(events[ALICE] + events[BOB], key=lambda event: event[0]))
     for origin, of_origin in events.items():
-        # What was delivered and what was missed, put together, is one unbroken run: nothing twice,
-        # nothing unaccounted for, nothing out of order.
-        told = [(first, last) for who, first, last, _ in reader.log if who == origin]
+        log = [(first, last) for who, first, last, _ in reader.log if who == origin]
+        if not of_origin:
+            assert log == []
+            continue
+        # From its start on, what was delivered and what was missed is one unbroken run: nothing twice,
+        # nothing out of order. It ends with the last that arrived.
+        start = log[0][0]
+        told = [run for run in log if run[0] >= start]
         for (_, before), (after, _) in itertools.pairwise(told):
             assert after == before + 1
-        if not of_origin:
-            assert told == []
-            continue
-        # And it ends with the last that arrived; what came before its start or behind it was late.
         arrived = {q for _, _, one in of_origin for q in range(one.first, one.last + 1)}
         assert told[-1][1] == max(arrived)
         assert set(reader.sequences(origin)) <= arrived
+        # Nothing that came is unaccounted for, also of what was overtaken by the stream's start.
+        counts = Counter(q for first, last in log for q in range(first, last + 1))
+        assert arrived <= set(counts)
+        assert set(counts.values()) == {1}
 
 
 def test_fifo_puts_overtaken_batches_back_in_order(fifo: Reader) -> None:
@@ -211,7 +216,19 @@ def test_a_restarted_origin_begins_anew_and_ends_its_former_life(fifo: Reader) -
     assert [(one.epoch, one.first) for one in fifo.delivered] == [(1, 0), (1, 1), (2, 0), (2, 1)]
     assert fifo.dropped == {"late": 1}
     fifo.wait(60)
-    assert fifo.missed == []
+    assert fifo.missed == [(ALICE, 2, 2)], "its last word came too late"
+    fifo.feed(batch(2))
+    assert fifo.dropped == {"late": 1, "duplicate": 1}, "it is announced once"
+
+
+def test_what_the_start_of_a_stream_has_overtaken_is_announced(fifo: Reader) -> None:
+    """While the root changes, a publisher's second message may come before its first."""
+    fifo.feed(batch(3, 2), batch(0, 3), batch(5))
+    assert fifo.sequences() == [3, 4, 5]
+    assert fifo.missed == [(ALICE, 0, 2)]
+    fifo.feed(*chunked(9, b"large message", 3, origin=BOB), chunked(8, b"large", 3, origin=BOB)[0])
+    fifo.wait(60)
+    assert fifo.missed == [(ALICE, 0, 2), (BOB, 8, 8)], "of this one not all has come"
 
 
 def test_what_is_held_of_a_former_life_is_delivered_with_its_gap(fifo: Reader) -> None:

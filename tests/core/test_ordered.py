@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlaymq.config import DeliveryConfig
-from overlaymq.core.reliability.following import GAP, left_out, merged
+from overlaymq.core.reliability.epochs import left_out, merged
+from overlaymq.core.reliability.following import GAP
 from overlaymq.core.reliability.ordered import BEGIN, PREDECESSOR_WAIT
 from overlaymq.core.reliability.sequencer import MAX_PLACES, Early, Sequencer
 from overlaymq.core.reliability.shelf import Buffer, Shelf

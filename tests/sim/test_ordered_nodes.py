@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from overlaymq.config import Config, DeliveryConfig, PastryConfig
+from overlaymq.core.dissemination.rooted_tree import RootedTree
 from overlaymq.core.node import Node
 from overlaymq.core.reliability.ordered import Ordered
 from overlaymq.events import (
@@ -17,6 +18,7 @@ from overlaymq.events import (
     Leave,
     Missed,
     Publish,
+    Received,
     Sequenced,
     Subscribe,
 )
@@ -27,6 +29,7 @@ from overlaymq.sim.faults import Faults
 from overlaymq.sim.network import ConstantDelay
 
 if TYPE_CHECKING:
+    from overlaymq.core.reliability.upcalls import ModeTree
     from overlaymq.events import Event
     from overlaymq.sim.engine import Host
 
@@ -334,3 +337,63 @@ def test_after_a_crash_of_the_root_its_replica_goes_on_with_the_next_epoch() -> 
         assert isinstance(event, EpochChanged)
         assert (event.old.counter, event.last_known, event.new.counter) == (1, 5, 2)
         assert event.new.root == nodes[1].me.id
+
+
+def mode_of(node: Node) -> Ordered:
+    mode = node._topics[TOPIC.id].mode
+    assert isinstance(mode, Ordered)
+    return mode
+
+
+def tree_of(node: Node, now: float) -> ModeTree:
+    strategy = node.strategy(TOPIC.id)
+    assert isinstance(strategy, RootedTree)
+    return strategy._mode_sees(now)
+
+
+def test_a_root_without_a_lease_does_not_say_that_all_have_a_message() -> None:
+    """Pastry holds the joins of those that come back, and who was gone for long counted no more."""
+    network = Network(6, link_break=None)
+    nodes = network.by_closeness()
+    root = nodes[0]
+    network.subscribe(*nodes[1:4])
+    network.run(5)
+    network.publish(nodes[4])
+    network.run(5)
+    seconds = network.config.delivery.gap_timeout
+
+    def vouches() -> bool:
+        return mode_of(root)._vouches(seconds, tree_of(root, network.simulation.now))
+
+    assert vouches()
+    for node in nodes[1:]:
+        network.crash(node)
+    limit = network.simulation.now + 60
+    network.simulation.run_while(
+        lambda: root.pastry.owns(TOPIC.key, network.simulation.now), limit=limit
+    )
+    assert not root.pastry.owns(TOPIC.key, network.simulation.now)
+    network.run(network.config.scribe.heartbeat_every)
+    assert not vouches()
+
+
+def test_a_mode_is_told_whether_there_is_a_way_to_the_root() -> None:
+    network = Network(6)
+    root, *others = network.by_closeness()
+    network.subscribe(*others)
+    assert not tree_of(others[-1], network.simulation.now).rooted
+    network.run(5)
+    assert all(tree_of(node, network.simulation.now).rooted for node in (root, *others))
+
+
+def test_what_waits_at_the_root_comes_before_what_overtakes_it() -> None:
+    """The publisher was told of a place for what it had to wait for, by another root."""
+    network = Network(4)
+    root, reader, _, publisher = network.by_closeness()
+    network.subscribe(reader)
+    network.run(5)
+    for first, behind in ((5, 2), (6, 3), (7, 0)):
+        batch = Batch(TOPIC.id, publisher.me.id, 0, first, 1, b"x", behind=behind)
+        network.simulation.start(root.me, Received(publisher.me, batch))
+    network.run(1)
+    assert network.got[reader.me.id] == [(publisher.me.id, first) for first in (5, 6, 7)]

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from overlaymq.core.dissemination.replay import Replay, marked, unmarked
 from overlaymq.core.dissemination.rooted_tree import RootedTree
-from overlaymq.events import Deliver, Dropped, Notify, Send, SetTimer, Timer
+from overlaymq.events import Dropped, Notify, Send, SetTimer, Timer
 from overlaymq.messages import TreeHistory, TreeReplay
 
 if TYPE_CHECKING:
@@ -90,7 +90,9 @@ class LateJoining(RootedTree):
 
     def _own_history(self, last: int) -> Effects:
         self._search = None
-        own: Effects = [Deliver(batch) for batch in self._history.last(last)]
+        own: Effects = []
+        for batch in self._history.last(last):
+            own += self._awaited.history(batch)
         return own + self._awaited.over()
 
     def _ask_for_history(self, peer: Peer, search: Search) -> Effects:
@@ -141,7 +143,7 @@ class LateJoining(RootedTree):
         if asked is None or asked.id != peer.id or not self._awaited.counts(peer.id):
             return [Notify(Dropped("unasked replay", batch.count, batch))]
         self._comes = True
-        return [Deliver(unmarked(batch)), *self._awaited.release()]
+        return [*self._awaited.history(unmarked(batch)), *self._awaited.release()]
 
     # --- who has it ---
 

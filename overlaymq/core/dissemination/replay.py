@@ -2,9 +2,10 @@
 
 Whoever has it answers with the number of batches, and sends these, marked with the newcomer's id as their
 root: they are for it alone and are not passed on. What comes meanwhile is passed on at once, but waits here
-to be delivered after the history. If several were asked, all of them may send it: what is new of any of them
-is taken, but only the batches of the first to answer are counted. The wait ends with the last batch of the
-history, with the answer timeout, or when too much waits.
+to be delivered after the history. The history is of the moment in which it was asked for, so some of what
+waits may be older: that comes before it, in its publisher's order. If several were asked, all of them may
+send it: what is new of any of them is taken, but only the batches of the first to answer are counted. The
+wait ends with the last batch of the history, with the answer timeout, or when too much waits.
 """
 
 from __future__ import annotations
@@ -74,6 +75,19 @@ class Replay:
         elif peer in self._came or len(self._came) < GIVERS:
             self._came[peer] = self._came.get(peer, 0) + 1
         return True
+
+    def history(self, batch: Batch) -> Effects:
+        """One of the history, after what waits of the same publisher and is older."""
+        name = (batch.origin, batch.epoch)
+        older: Effects = []
+        waiting: list[Batch] = []
+        for held in self._held_back:
+            if (held.origin, held.epoch) == name and held.first < batch.first:
+                older.append(Deliver(held))
+            else:
+                waiting.append(held)
+        self._held_back = waiting
+        return [*older, Deliver(batch)]
 
     def over(self) -> Effects:
         """What has not come by now will not."""

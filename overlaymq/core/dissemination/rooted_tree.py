@@ -176,7 +176,7 @@ class RootedTree(Rooted):
             self._mode_tree = tree
         tree.parent, tree.is_root = self._parent, self._acts_as_root
         tree.member, tree.now = self._subscribed, now
-        tree.reticent = self._reticent
+        tree.rooted, tree.reticent = self._rooted or self._acts_as_root, self._reticent
         return tree
 
     def _mode_asked(self) -> Effects:

@@ -157,12 +157,16 @@ class ContentTree(LateJoining):
         return super()._to_root(batch, now)
 
     def _spread(self, batch: Batch, now: float) -> Effects:
-        effects = self._spread_one(batch, now)
-        tree = self._mode_tree
-        while tree is not None and tree.again:  # what had to wait for this one
-            again, tree.again = tree.again, []
-            for later in again:
-                effects += self._spread_one(later, now)
+        mode = self.around.mode
+        effects: Effects = []
+        before = [] if mode is None else mode.overtaken(batch)
+        for one in (*before, batch):
+            effects += self._spread_one(one, now)
+            tree = self._mode_tree
+            while tree is not None and tree.again:  # what had to wait for this one
+                again, tree.again = tree.again, []
+                for later in again:
+                    effects += self._spread_one(later, now)
         return effects
 
     def _spread_one(self, batch: Batch, now: float) -> Effects:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from overlaymq.core.reliability.claims import Claims
+from overlaymq.core.reliability.epochs import PAST, left_out, merged
 from overlaymq.core.reliability.large import Large
 from overlaymq.core.reliability.shelf import Buffer, Shelf, end_of, epoch_of
 from overlaymq.events import EpochChanged, Missed
@@ -41,8 +42,6 @@ GAP = 0
 """The timer of gaps."""
 MAX_BEEN = 32
 """Epochs that a node remembers to have gone through or left out: a guess, some times what is told."""
-PAST = 8
-"""Epochs before the present one that are told: a guess, more than a repair's time sees."""
 MAX_WANTS = 64
 """Ranges that are asked for on behalf of children at once: a guess."""
 MAX_RIVALS = 64
@@ -61,7 +60,7 @@ class Follower(Large):
         self._buffer = Buffer(config)
         self._at: Epoch | None = None
         self._blank = True
-        """Whether nothing was had yet, so that nothing old is wanted."""
+        """Whether nothing was had yet, nor told of what was before, so that nothing old is wanted."""
         self._newest: Epoch | None = None
         self._past: tuple[Place, ...] = ()
         self._hearsay = False
@@ -130,17 +129,19 @@ class Follower(Large):
         return TreeStatus(Place(self._newest, last), self._past, start, skip)
 
     def _latest(self, count: int) -> tuple[int, int]:
-        """From where on the last so many messages are, if they are here, and how many more that is."""
+        """From where on the last so many messages are, and how many more that is. If they are not all here,
+        it is by their numbers: others may have them, and who begins there asks for what is missing."""
         assert self._newest is not None
         shelf = self._buffer.shelf(self._newest)
         start = complete = shelf.last + 1
+        by_number = max(1, start - count)
         skip = 0
         while count > 0 and (batch := shelf.at(start - 1)) is not None:
             start = batch.root_sequence
             if batch.chunk == 0:
                 count -= batch.count
                 complete, skip = start, max(0, -count)
-        return complete, skip
+        return (by_number, 0) if count > 0 and by_number < complete else (complete, skip)
 
     # --- members ---
 
@@ -149,11 +150,13 @@ class Follower(Large):
         if self._at is None:
             return False
         if last and self._at == self._newest:
+            # Nobody here has had anything yet, so it can go through that again.
             shelf = self._buffer.shelf(self._at)
-            start, skip = self._latest(last)
-            for batch in shelf.between(start, shelf.next - 1):
-                cut = skip if batch.root_sequence == start else 0
-                tree.deliver(msgspec.structs.replace(batch, skip=cut, wire=None) if cut else batch)
+            shelf.go_back(*self._latest(last))
+            if self._reign(tree) is not None:  # what is not here is nowhere
+                for part in shelf.absent(shelf.next, shelf.claim - 1):
+                    shelf.lose(*part)
+            self._advance(tree)
         return True
 
     # --- batches ---
@@ -201,6 +204,9 @@ class Follower(Large):
         while not shelf.settled:
             self._blank = False
             batch = shelf.at(shelf.next)
+            if batch is not None and batch.chunk and shelf.next == shelf.start < shelf.claim:
+                shelf.begin_after(batch)  # n numbers back may be in the midst of a large message
+                continue
             if batch is not None:
                 cut = shelf.next - batch.root_sequence
                 cut += shelf.skip if shelf.next == shelf.start else 0
@@ -214,9 +220,10 @@ class Follower(Large):
             lost = shelf.lost_from(shelf.next)
             if lost < shelf.next:
                 return
-            if tree.member:
-                self._below.missed(Place(epoch, shelf.next), Place(epoch, lost))
-                tree.announce(Missed(self.topic, epoch.root, shelf.next, lost, epoch.counter))
+            first = max(shelf.next, shelf.claim)
+            if tree.member and first <= lost:
+                self._below.missed(Place(epoch, first), Place(epoch, lost))
+                tree.announce(Missed(self.topic, epoch.root, first, lost, epoch.counter))
             shelf.next = lost + 1
 
     def _following(self) -> Epoch | None:
@@ -252,10 +259,8 @@ class Follower(Large):
 
     def on_parent(self, tree: ModeTree) -> None:
         """Its patience is new, and it was told with the join what is needed."""
-        self._stalled_since = tree.now
+        self._have_patience(tree)
         self._wait = self.config.reorder_wait
-        for want in self._wants:
-            self._wants[want] = tree.now
         self._report_to_new_parent(tree)
         if self._missing():
             self._ask_later(tree)
@@ -312,8 +317,9 @@ class Follower(Large):
         shelf = self._buffer.shelf(self._at)
         shelf.begin(max(1, status.start))
         shelf.skip = status.skip if shelf.start == status.start else 0
+        shelf.claim = status.last.sequence + 1
         shelf.last = max(shelf.last, status.last.sequence)
-        self._blank = shelf.last == 0
+        self._blank = shelf.last == 0 and not self._past
         told = TreeTold(self.topic, TreeStatus(status.last, self._past, shelf.start, shelf.skip))
         for child in tree.children:
             tree.say(child, told)
@@ -541,8 +547,18 @@ class Follower(Large):
             tree.say(target, TreeNeed(self.topic, epoch, first, last))
         return target is not None
 
+    def _have_patience(self, tree: ModeTree) -> None:
+        """Whoever could fill the gaps is asked from now on."""
+        self._stalled_since = tree.now
+        for want in self._wants:
+            self._wants[want] = tree.now
+
     def _give_up_what_waited(self, tree: ModeTree) -> None:
-        """A gap that was there long enough, and all others that were there then."""
+        """A gap that was there long enough, and all others that were there then. As long as there is no way
+        up to the root, nobody has been asked who could know that it is gone."""
+        if not tree.rooted:
+            self._have_patience(tree)
+            return
         due = tree.now - self.config.gap_timeout
         for want in [want for want, since in self._wants.items() if since <= due]:
             parts = self._absent(want) if self._wants.pop(want, None) is not None else []
@@ -557,7 +573,7 @@ class Follower(Large):
         if self._stalled is None or shelf.next > self._stalled.sequence:
             self._stalled = Place(self._at, shelf.last)
             self._stalled_since = tree.now
-        elif self._stalled_since <= due and (tree.parent is not None or tree.is_root):
+        elif self._stalled_since <= due:
             for first, last in shelf.absent(shelf.next, self._stalled.sequence):
                 self._gone(self._at, first, last, None, tree)
 
@@ -586,27 +602,3 @@ class Follower(Large):
                 if first <= last:
                     shelf.lose(first, last)
         self._advance(tree)
-
-
-def left_out(status: TreeStatus, known: Iterable[Place]) -> list[tuple[Epoch, int, int]]:
-    """What is known of epochs before this one, and its followers have not gone through.
-
-    An epoch that is not the first had one before it: if none is told, it is not known what they know."""
-    theirs = {place.epoch: place.sequence for place in status.past}
-    if not theirs and status.last.epoch.counter > 1:
-        return []
-    return [
-        (place.epoch, theirs.get(place.epoch, 0) + 1, place.sequence)
-        for place in known
-        if place.epoch < status.last.epoch and place.sequence > theirs.get(place.epoch, 0)
-    ]
-
-
-def merged(places: Iterable[Place], below: Epoch) -> tuple[Place, ...]:
-    """The furthest place of each epoch before this one, the latest epochs first."""
-    furthest: dict[Epoch, Place] = {}
-    for place in places:
-        known = furthest.get(place.epoch)
-        if place.epoch < below and (known is None or place > known):
-            furthest[place.epoch] = place
-    return tuple(sorted(furthest.values(), reverse=True)[:PAST])

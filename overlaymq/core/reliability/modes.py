@@ -9,6 +9,10 @@ The first batch seen of an (origin, epoch) sets its start: a subscription begins
 come on many ways (gossip), the first to arrive need not be the first: there the start is settled after
 ``reorder_wait``, unless it is the origin's very first. A larger epoch means that the origin was restarted;
 the smaller one is finished then.
+
+Also in a tree a change of root lets a batch overtake the one before it, and a stream may begin with it. What
+comes after the stream has begun behind it, or after its epoch was finished, is in no gap: it is announced as
+``Missed`` when it comes. Not so with gossip, which brings newcomers what was before them.
 """
 
 from __future__ import annotations
@@ -76,14 +80,28 @@ class _Stream:
     """What is known of one origin: the next sequence number, once it is settled where the stream begins, and
     batches that came too early."""
 
-    __slots__ = ("begun", "epoch", "held", "next", "since")
+    __slots__ = ("begun", "epoch", "former", "held", "next", "since", "start")
 
-    def __init__(self, epoch: int, first: int, begun: bool) -> None:
+    def __init__(self, epoch: int, first: int, begun: bool, former: _Stream | None) -> None:
         self.epoch = epoch
-        self.next = first if begun else 0
+        self.start = self.next = first if begun else 0
         self.begun = begun
+        self.former = (0, 0, 0) if former is None else (former.epoch, former.start, former.next)
+        """The epoch before, where it began, and its end."""
         self.held: dict[int, Batch] = {}
         self.since = 0.0
+
+    def begin(self, start: int) -> None:
+        """Now it is settled, if it was not before."""
+        if not self.begun:
+            self.begun, self.start = True, start
+
+    def told(self, epoch: int, sequence: int) -> bool:
+        """Whether a message that comes late was announced with a gap."""
+        if epoch == self.epoch:
+            return sequence >= self.start
+        former, start, end = self.former
+        return epoch == former and start <= sequence < end
 
 
 class Fifo(BestEffort):
@@ -109,10 +127,12 @@ class Fifo(BestEffort):
     def _whole(self, batch: Batch, now: float) -> list[Effect]:
         stream, effects = self._stream(batch.origin, batch.epoch, batch.first, now)
         if batch.epoch < stream.epoch or batch.first < stream.next:
-            return [*effects, Notify(Dropped("late", batch.count, batch))]
+            late = Notify(Dropped("late", batch.count, batch))
+            untold = self._untold(stream, batch.origin, batch.epoch, batch.first, batch.last)
+            return [*effects, late, *untold]
         self._seen.add(batch.origin, batch.epoch, batch.first, batch.last)
         if batch.first == stream.next:
-            stream.begun = True
+            stream.begin(batch.first)
             return [*effects, Deliver(batch), *self._advance(stream, batch.last + 1, now)]
         if not stream.held:
             stream.since = now
@@ -121,6 +141,16 @@ class Fifo(BestEffort):
         while stream.held and self._holds_too_much(stream):
             effects += self._skip_to(batch.origin, stream, min(stream.held), now)
         return [*effects, self._gap_timer()]
+
+    def _untold(
+        self, stream: _Stream, origin: Id, epoch: int, first: int, last: int
+    ) -> list[Effect]:
+        """It comes late: announce it, unless that was done with a gap."""
+        if self.mesh or stream.told(epoch, first):
+            return []
+        self._seen.add(origin, epoch, first, last)
+        last = min(last, stream.start - 1) if epoch == stream.epoch else last
+        return [Notify(Missed(self.topic, origin, first, last, epoch))]
 
     def _holds_too_much(self, stream: _Stream) -> bool:
         return len(stream.held) > MAX_HELD or self._held_size > self.config.reassembly
@@ -141,7 +171,7 @@ class Fifo(BestEffort):
         elif len(self._streams) >= MAX_ORIGINS:
             ended = self._finish(next(iter(self._streams)), now)
         begun = not self.mesh or first == 0
-        stream = self._streams[origin] = _Stream(epoch, first, begun)
+        stream = self._streams[origin] = _Stream(epoch, first, begun, stream)
         return stream, ended
 
     def _finish(self, origin: Id, now: float) -> list[Effect]:
@@ -172,18 +202,19 @@ class Fifo(BestEffort):
 
     def _skip_to(self, origin: Id, stream: _Stream, first: int, now: float) -> list[Effect]:
         gap = Notify(Missed(self.topic, origin, stream.next, first - 1, stream.epoch))
-        begun, stream.begun = stream.begun, True
-        return [*([gap] if begun else []), *self._advance(stream, first, now)]
+        announced = [gap] if stream.begun else []
+        stream.begin(first)
+        return [*announced, *self._advance(stream, first, now)]
 
     def _lost(self, origin: Id, epoch: int, sequence: int, now: float) -> list[Effect]:
         stream, effects = self._stream(origin, epoch, sequence, now)
         if stream.epoch > epoch or stream.next > sequence:
-            return effects  # announced already, as a gap
+            return effects + self._untold(stream, origin, epoch, sequence, sequence)
         while stream.held and (first := min(stream.held)) < sequence:
             effects += self._skip_to(origin, stream, first, now)
         if stream.next > sequence:
             return effects
         start = stream.next if stream.begun else sequence
-        stream.begun = True
+        stream.begin(sequence)
         gap = Notify(Missed(self.topic, origin, start, sequence, stream.epoch))
         return [*effects, gap, *self._advance(stream, sequence + 1, now)]

@@ -13,23 +13,26 @@ it. This is that, and what the paper leaves out:
 - *Gaps.* What came too early waits. After ``reorder_wait`` the node asks its parent, which sends the batch,
   says that it is gone, or, if it lacks it too, asks in turn. A root, which has nobody above, asks a child
   that said in its join that it is further. Forwarders that are no members do all of this too: their
-  children depend on it. What nobody fills in ``gap_timeout`` is given up. Each gap that is given up is
-  announced.
+  children depend on it. What nobody fills in ``gap_timeout`` is given up; time without a way up to the root
+  does not count. Each gap that is given up is announced.
 - *A change of root.* A new root that knows of a predecessor waits for its word (the hand-over, or its join,
   which says how far it came) as long as a question may take, or until it is known to be dead. Then it
   begins.
 - *Two roots.* If a root hears of an epoch above its own it begins one above both. Whoever has reigned and
   then sees that the epochs known to others leave out some of what it had numbered publishes that again. So
   does the root with what it has of others' epochs; for the rest it asks who numbered it.
+- *Late joiners* (``since=Last(n)``) begin with the last n messages if the parent holds these, or n numbers
+  before the last. The rest is a gap like others, but it is not announced if it is lost: it was there before.
 
 Subscribers know messages by their publishers' numbers too and drop what they have had, so publishing again
 does no harm but to bandwidth.
 
 *One publisher's order.* A batch that was lost on its way is sent again after those that followed it. So a
 publisher tells with each how far back the oldest is that was not acknowledged (``behind``), and the root lets
-a batch wait until it has all of these (``sequencer.Early``). What waits longer than ``gap_timeout`` is
-numbered nevertheless: its publisher is gone. What a former root publishes again comes late, and waits for
-nobody.
+a batch wait until it has all of these (``sequencer.Early``). That says also what was acknowledged, perhaps by
+another root: of what waits here, all that is older than what is under way is numbered at once. What waits
+longer than ``gap_timeout`` is numbered nevertheless: its publisher is gone. What a former root publishes
+again comes late, and waits for nobody.
 """
 
 from __future__ import annotations
@@ -38,7 +41,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from overlaymq.core.reliability.following import GAP, MAX_RIVALS, Follower, left_out, merged
+from overlaymq.core.reliability.epochs import left_out, merged
+from overlaymq.core.reliability.following import GAP, MAX_RIVALS, Follower
 from overlaymq.core.reliability.reporting import NEVER, REPORT
 from overlaymq.core.reliability.sequencer import Early, Sequencer
 from overlaymq.ids import Id
@@ -82,6 +86,7 @@ class Ordered(Follower):
         self._began_at = NEVER
         self._first = False
         """Whether nobody is known to have reigned before."""
+        self._deaf_at = NEVER
         self._waiting_for: Id | None = None
         self._unrooted_at = NEVER
         self._released: dict[Id, None] = {}
@@ -156,6 +161,10 @@ class Ordered(Follower):
         self._early.keep(batch, now)
         return True
 
+    def overtaken(self, batch: Batch) -> list[Batch]:
+        """Its publisher was told of places for all that is not under way, by another root if not here."""
+        return self._early.before(batch, batch.first - batch.behind)
+
     def on_stopped(self, batch: Batch, tree: ModeTree) -> None:
         """Without a number it is done with; others may have waited for it."""
         if batch.root_sequence:
@@ -210,7 +219,13 @@ class Ordered(Follower):
         known = about is None or about == reign or any(one.epoch == about for one in self._past)
         if not known:
             return False
+        if tree.now - self._deaf_at <= seconds:
+            return False
         return self._first or tree.now - self._began_at > seconds
+
+    def deaf(self, now: float) -> None:
+        """Whoever has lost its parent cannot come back yet."""
+        self._deaf_at = now
 
     def tail(self) -> list[Batch]:
         """Others may lack them, and this node may be gone before they ask."""
@@ -293,7 +308,9 @@ class Ordered(Follower):
                 shelf.last = max(shelf.last, place.sequence)
         self._buffer.shelf(epoch).begin(1)
         if self._at is None:
-            self._at = epoch
+            self._at, self._blank = epoch, not self._past
+            for place in self._past:  # what was before is not missed, what came beyond it is
+                self._pass_by(place.epoch, place.sequence)
         self._reigns, self._began_at, self._first = True, tree.now, before is None
         if told:
             self._rival(TreeStatus(told[0], told[1:]), tree)

@@ -13,6 +13,7 @@ there are fewer subscribers. One that unsubscribes says so before it goes, and c
 final, unless it knows of nobody that reigned before it. Of epochs that it has never heard of it never does.
 A publisher's number is a trace of it, too: who gives a place to its seventh message, and not to the six
 before, is not the first. What this cannot see: a root that took over without any trace of the one before.
+The same holds for a root that had no lease: Pastry held the joins of those that wanted to come back.
 
 *Letting go.* What all subscribers have is of use only to late joiners. The root tells its tree up to where
 that is (``TreeStable``), and nodes let it go beyond what ``delivery.history`` keeps for those. It must be

@@ -178,6 +178,15 @@ class Early:
         if not self._streams[key]:
             del self._streams[key]
 
+    def before(self, batch: Batch, first: int) -> list[Batch]:
+        """Those of the same publisher before a number, in order; they wait no more."""
+        stream = self._streams.get((batch.origin, batch.epoch), ())
+        names = [(batch.origin, batch.epoch, *one) for one in stream if one[0] < first]
+        freed = [self._batches[name][0] for name in names]
+        for one in freed:
+            self.take(one)
+        return [msgspec.structs.replace(one, behind=0, wire=None) for one in freed]
+
     def overdue(self, since: float) -> list[Batch]:
         """Those that have waited from then on, or longer; they wait no more."""
         overdue = [batch for batch, kept_at in self._batches.values() if kept_at <= since]

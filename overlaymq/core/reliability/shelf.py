@@ -41,7 +41,7 @@ def end_of(batch: Batch) -> int:
 class Shelf:
     """One epoch. ``start`` is where this node began; 0 if it follows only what others need."""
 
-    __slots__ = ("_batches", "_firsts", "_lost", "last", "next", "skip", "start")
+    __slots__ = ("_batches", "_firsts", "_lost", "claim", "last", "next", "skip", "start")
 
     def __init__(self) -> None:
         self.start = 0
@@ -49,6 +49,8 @@ class Shelf:
         self.last = 0
         self.skip = 0
         """Messages at ``start`` that a late joiner did not ask for."""
+        self.claim = 0
+        """What is before this was there before its subscriber, who gets what is left, and misses nothing."""
         self._batches: dict[int, Batch] = {}
         self._firsts: list[int] = []
         self._lost: list[Range] = []
@@ -62,6 +64,16 @@ class Shelf:
             start = before.root_sequence
         self.start = self.next = start
         self.last = max(self.last, start - 1)
+
+    def go_back(self, start: int, skip: int) -> None:
+        """A subscriber has come that wants to begin earlier."""
+        if start < self.next:
+            self.claim = max(self.claim, self.next)
+            self.start, self.next, self.skip = start, start, skip
+
+    def begin_after(self, batch: Batch) -> None:
+        """Leave out the batch that this node would begin with."""
+        self.start = self.next = end_of(batch) + 1
 
     @property
     def begun(self) -> bool:

@@ -77,6 +77,14 @@ class TreeMode(BestEffort):
         """At the root: whether a batch must wait for others of its publisher. It is kept, or sent again."""
 
     @abstractmethod
+    def overtaken(self, batch: Batch) -> list[Batch]:
+        """At the root: what has waited long enough, now that this batch comes. It comes first."""
+
+    @abstractmethod
+    def deaf(self, now: float) -> None:
+        """The ring leads nobody to this node now."""
+
+    @abstractmethod
     def on_stopped(self, batch: Batch, tree: ModeTree) -> None:
         """The application stopped a batch here, at the root before it has a number."""
 

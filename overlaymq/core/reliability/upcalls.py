@@ -116,7 +116,7 @@ class Tree:
 class ModeTree(Tree):
     """The same for a reliability mode, which may also deliver and announce, and whose notes are messages."""
 
-    __slots__ = ("again", "reticent", "source")
+    __slots__ = ("again", "reticent", "rooted", "source")
 
     part = "topic.mode"
 
@@ -125,6 +125,8 @@ class ModeTree(Tree):
         self.again: list[Batch] = []
         self.source: Peer | None = None
         """Whom the batch in hand came from."""
+        self.rooted = True
+        """Whether the way up is known to end at the root."""
         self.reticent = False
         """Whether this node passes on nothing but what it has numbered itself."""
 

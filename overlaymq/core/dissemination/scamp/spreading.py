@@ -117,7 +117,7 @@ class Spreading(Upcalling):
         effects: Effects = []
         if self._gossip.known.add(plain):
             self._gossip.history.add(plain)
-            effects.append(Deliver(plain))
+            effects += self._replay.history(plain)
         return effects + self._replay.release()
 
     def _spread_own(self, batch: Batch, now: float) -> Effects:
