@@ -81,7 +81,7 @@ async def a_late_reader_gets_the_last_messages(field: Field) -> None:
     assert field.got[2] == _payloads(1, 1, 5)
 
 
-async def what_an_upcall_stops_is_a_gap_and_readers_are_told(field: Field) -> None:
+async def what_an_upcall_stops_reaches_nobody_and_is_no_secret(field: Field) -> None:
     def on_forward(batch: Batch, tree: Tree) -> Batch | None:
         return None if b"secret" in batch.body else batch
 
@@ -94,8 +94,10 @@ async def what_an_upcall_stops_is_a_gap_and_readers_are_told(field: Field) -> No
     await _works(field, [1, 3], [2], 3)
     for reader in (1, 3):
         assert field.got[reader] == _payloads(2, 0, 6)
-        (gap,) = field.missed[reader]
-        assert (gap.origin, gap.last - gap.first) == (field.id(2), 0)
+        gaps = [(gap.origin, gap.first, gap.last) for gap in field.missed[reader]]
+        # An ordered topic's root stops it before it has a number: its publisher is told, and nobody else
+        # has a number that is missing.
+        assert gaps == ([(field.id(2), 3, 3)] if field.reliability == "fifo" else [])
 
 
 async def survivors_go_on_without_the_root(field: Field) -> None:
@@ -127,7 +129,7 @@ CHECKS: dict[str, Callable[[Field], Awaitable[None]]] = {
         every_reader_gets_everything_in_order,
         who_stops_gets_nothing_and_may_come_back,
         a_late_reader_gets_the_last_messages,
-        what_an_upcall_stops_is_a_gap_and_readers_are_told,
+        what_an_upcall_stops_reaches_nobody_and_is_no_secret,
         survivors_go_on_without_the_root,
     )
 }
