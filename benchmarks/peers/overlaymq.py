@@ -54,6 +54,8 @@ class Overlay:
     def switch(self, traced: bool) -> None:
         """Trace from now on, or not: the driver's one test, between two phases."""
         for driver, tracing in self._tracing:
+            if not traced:
+                tracing.tracer.flush()  # processes end by being killed
             driver.tracing = tracing if traced else None
 
     def _remember(self, node: Any) -> None:

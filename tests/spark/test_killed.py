@@ -29,7 +29,10 @@ import sys, trio, overlaymq
 from overlaymq.config import Config, TraceConfig
 
 async def main(directory):
-    trace = TraceConfig(directory=directory, run="r", flush_every=0.02, segment_bytes=65536)
+    # Room for all that a slow disk keeps waiting: nothing may be dropped here.
+    trace = TraceConfig(
+        directory=directory, run="r", flush_every=0.05, segment_bytes=65536, queue=10_000
+    )
     async with overlaymq.open_node(Config(trace=trace)) as node, node.subscribe("t") as mine:
         await mine.wait_ready()
         count = 0
@@ -40,7 +43,8 @@ async def main(directory):
             count += 1
             if count % 500 == 0:
                 recorded = node.statistics().trace.recorded
-                while node.statistics().trace.written < recorded:
+                while (now := node.statistics().trace).written < recorded:
+                    assert not now.lost, now
                     await trio.sleep(0.005)
                 print(count, flush=True)
 
