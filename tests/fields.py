@@ -20,6 +20,8 @@ from overlaymq.config import AdminConfig, Config, PastryConfig, TopicConfig
 from overlaymq.core.node import Node as CoreNode
 from overlaymq.events import (
     CountMembers,
+    Depart,
+    Leave,
     Members,
     Missed,
     PeerFailed,
@@ -93,6 +95,10 @@ class Field(ABC):
         """End a node without its farewell to the topic."""
 
     @abstractmethod
+    async def leave(self, number: int) -> None:
+        """Close a node, as an application does that ends, and wait until it has gone."""
+
+    @abstractmethod
     async def until(self, holds: Callable[[], bool], what: str) -> None:
         """Let time pass until something holds."""
 
@@ -119,6 +125,7 @@ class Live(Field):
         self._memory = None if over_grpc else MemoryNetwork()
         self._nodes: list[overlaymq.Node] = []
         self._hosts: dict[int, trio.CancelScope] = {}
+        self._ends: dict[int, tuple[trio.Event, trio.Event]] = {}
         self._readers: dict[int, tuple[trio.CancelScope, trio.Event]] = {}
 
     async def start(self, nursery: trio.Nursery) -> None:
@@ -136,12 +143,14 @@ class Live(Field):
     async def _host(
         self, number: int, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
+        end, ended = self._ends[number] = trio.Event(), trio.Event()
         with trio.CancelScope() as scope:
             self._hosts[number] = scope
             async with self._open(number) as node:
                 self._nodes.append(node)
                 task_status.started()
-                await trio.sleep_forever()
+                await end.wait()
+        ended.set()
 
     async def subscribe(self, number: int, last: int = 0) -> None:
         self.got[number].clear()
@@ -193,6 +202,11 @@ class Live(Field):
         if self._memory is not None:
             self._memory.crash(self._nodes[number].address)
         self._hosts[number].cancel()
+
+    async def leave(self, number: int) -> None:
+        end, ended = self._ends[number]
+        end.set()
+        await ended.wait()
 
     async def until(self, holds: Callable[[], bool], what: str) -> None:
         with trio.move_on_after(PATIENCE):
@@ -287,6 +301,15 @@ class Simulated(Field):
             if dead.id in node.kept():
                 host = self.simulation.hosts[node.me.address]
                 self.simulation.schedule(0.1, host, PeerFailed(dead, "its process died", True))
+
+    async def leave(self, number: int) -> None:
+        peer = self._peers[number]
+        node = self.nodes[peer.id]
+        self.simulation.start(peer, Depart())
+        await self.until(lambda: not node.needed, "nobody needs the node")
+        self.simulation.start(peer, Leave())
+        self.simulation.run_until(self.simulation.now + 0.01)
+        await self.kill(number)
 
     async def until(self, holds: Callable[[], bool], what: str) -> None:
         ends = self.simulation.now + PATIENCE

@@ -112,6 +112,26 @@ async def survivors_go_on_without_the_root(field: Field) -> None:
     await _works(field, others[:3], others, 1000)
 
 
+async def nothing_is_lost_when_the_root_leaves(field: Field) -> None:
+    root = field.root()
+    others = [number for number in range(SIZE) if number != root]
+    readers, writer = others[:3], others[3]
+    for reader in readers:
+        await field.subscribe(reader)
+    await field.count(writer, 3)
+    await _works(field, readers, [writer], 0)
+    for number in range(3, 20):
+        await field.publish(writer, b"%d from %d" % (number, writer))
+        if number == 10:
+            await field.leave(root)
+    for reader in readers:
+        wanted = _payloads(writer, 0, 20)
+        await field.until(
+            lambda reader=reader, wanted=wanted: field.got[reader] == wanted,  # type: ignore[misc]
+            f"reader {reader} has all, in order",
+        )
+
+
 async def _fed_again(field: Field, reader: int, writer: int) -> None:
     """What was under way in the failure may be lost; a message that comes shows that the repair is done."""
     before = len(_of(field, reader, writer))
@@ -145,9 +165,21 @@ async def test_a_strategy_keeps_its_word(
     where: str, strategy: str, reliability: str, check: str
 ) -> None:
     """Reference: issue 6, bar 5; issue 5, "`ordered` works on SV topics as on Scribe topics"."""
-    field = FIELDS[where](strategy, reliability)
+    await _check(CHECKS[check], FIELDS[where](strategy, reliability))
+
+
+@pytest.mark.parametrize("reliability", ["fifo", "ordered"])
+@pytest.mark.parametrize("where", FIELDS)
+async def test_a_polite_tree_loses_nothing_when_its_root_leaves(
+    where: str, reliability: str
+) -> None:
+    """Reference: issue 5, "departure"; the root stays until what is on its way to it has come."""
+    await _check(nothing_is_lost_when_the_root_leaves, FIELDS[where]("sv", reliability))
+
+
+async def _check(check: Callable[[Field], Awaitable[None]], field: Field) -> None:
     with trio.fail_after(90):
         async with trio.open_nursery() as nursery:
             await field.start(nursery)
-            await CHECKS[check](field)
+            await check(field)
             nursery.cancel_scope.cancel()

@@ -14,7 +14,7 @@ from overlaymq.core.dissemination.sv import Sv
 from overlaymq.core.dissemination.sv.order import Order
 from overlaymq.events import CreateGroup, Dropped, Members, ParentLost, Ready, Sent
 from overlaymq.ids import Id
-from overlaymq.messages import Batch, Beat, RootIs, SvCandidate, SvJoin, SvSize, TreeJoin
+from overlaymq.messages import Batch, Beat, Handover, RootIs, SvCandidate, SvJoin, SvSize, TreeJoin
 from tests.core.sv_map import Map
 
 if TYPE_CHECKING:
@@ -387,3 +387,21 @@ def test_an_answer_to_the_try_before_is_taken() -> None:
         effects = joining.receive(other.peer, offer, bench.now)
         asked += [one.group for one in effects if isinstance(one, CreateGroup)]
     assert asked == [links[-1]]
+
+
+def test_who_becomes_the_root_takes_what_the_one_before_had_sent_it() -> None:
+    """The news that it is the root overtook a message, which was then a stranger's. Reference: issue 5, "root
+    change as in Scribe"."""
+    bench = Bench(Sv, Random(1))
+    root, heir = bench.by_closeness()[:2]
+    bench.subscribe(heir, *bench.far[:2])
+    bench.wait(1)
+    place = bench._strategy(heir)
+    assert isinstance(place, Sv)
+    assert place.parent == root.peer
+    name = bench.publish(root)
+    handed = Handover(place.descriptor, (), 1, None, 2)
+    bench._perform(heir, place.receive(root.peer, handed, bench.now))
+    assert place.role == "root"
+    bench.settle()
+    assert heir.got[name] == 1

@@ -159,6 +159,8 @@ class Sv(Polite):
     # --- the root ---
 
     def _become_root(self, now: float) -> Effects:
+        if self._parent is not None:
+            self._fed_before = self._parent  # what it has sent may come after this news
         effects = self._stop_joining() + self._leave_parent()
         self._heir, self._rooted, self._handing_over = False, True, False
         return [*effects, *self._begin_epoch(now), *self._announce_ready()]
