@@ -399,6 +399,15 @@ def test_names_go_along_the_arcs_and_then_to_those_who_have_not_told_them() -> N
     assert not gossip.waits
 
 
+def test_who_moves_from_one_view_to_the_other_is_not_passed_over() -> None:
+    """In between, the partial view had been told already, and then only the others were."""
+    gossip = in_both_views()
+    gossip.push(batch(1), None)
+    assert told_to(gossip.tick(0.1)) == [2, 3, 4]
+    gossip.link({Id(5): Arc(Peer(Id(5), ""))}, {Id(2): Arc(Peer(Id(2), ""))})
+    assert told_to(gossip.tick(0.2)) == [5]
+
+
 def test_who_leaves_tells_everyone_at_once_and_a_new_eager_link_is_told_all_that_waits() -> None:
     gossip = in_both_views()
     gossip.push(batch(1), None)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from overlaymq.messages import Batch, Message, Peer
 
     Names = dict[BatchName, set[Id | None]]
-    """Of batches, and which neighbours are known to have them."""
+    """Of batches, and which neighbours have them, or were told of them."""
 
 MOST_NAMES = 256
 """In one message: a guess, some 10 KiB."""
@@ -158,7 +158,7 @@ class Gossip:
         self._queue: Names = {}
         """What to tell the partial view,"""
         self._later: Names = {}
-        """and the others, if they do not tell it first."""
+        """and everyone else, if they do not tell it first."""
 
     # --- links ---
 
@@ -313,12 +313,16 @@ class Gossip:
 
     def _for(self, peer: Id, everything: bool) -> Names:
         """What a neighbour is to be told now, or is to be told at all."""
-        if peer in self._onward:
-            return self._queue
-        return {**self._later, **self._queue} if everything else self._later
+        if everything or peer in self._onward:
+            return {**self._later, **self._queue}
+        return self._later
 
     def _tell(self, peer: Peer, told: Names) -> list[Send]:
-        names = [name for name, holders in told.items() if peer.id not in holders]
+        names = []
+        for name, holders in told.items():
+            if peer.id not in holders:
+                holders.add(peer.id)
+                names.append(name)
         return [
             Send(peer, ScampHave(self._topic, tuple(names[start : start + MOST_NAMES])))
             for start in range(0, len(names), MOST_NAMES)
