@@ -38,6 +38,8 @@ def _headers(_: click.Context, __: click.Parameter, given: Iterable[str]) -> dic
         key, equals, value = item.partition("=")
         if not key or not equals:
             raise click.BadParameter(f"expected KEY=VALUE, got {item!r}")
+        if os.fsencode(item).decode(errors="ignore") != item:
+            raise click.BadParameter(f"expected UTF-8, got {item!r}")
         headers[key] = value
     return headers
 

@@ -35,7 +35,9 @@ def test_publishing_into_the_void_is_allowed(start: Callable[..., Any], point: s
     [
         (("pub",), "Missing argument"),
         (("pub", "t", "x", "--header", "novalue"), "expected KEY=VALUE"),
+        (("pub", "t", "x", "--header", "key=\udcff"), "expected UTF-8"),
         (("sub", "prices/*"), "patterns only choose settings"),
+        (("sub", "\udcff"), "expected text that UTF-8 can encode"),
         (("sub", "t", "--reliability", "replicated"), "not built yet"),
         (("node", "--listen", "nonsense"), "expected host:port"),
         (("node", "--config", "no-such-file.toml"), "cannot be read"),
