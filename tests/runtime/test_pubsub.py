@@ -500,6 +500,19 @@ async def test_a_receipt_does_not_count_links_that_were_skipped() -> None:
                 await receipts[-1].wait("sent")
 
 
+async def test_nobody_uses_an_owned_topic_before_its_creator_has_made_it() -> None:
+    """A stranger that was first would choose the settings."""
+    async with network(3) as nodes:
+        topic = f"t@{nodes[1].id}"
+        with pytest.raises(overlaymq.TopicUnavailable, match="has not created it yet"):
+            await nodes[0].publish(topic, b"x")
+        await nodes[1].create(topic, reliability="fifo")
+        async with nodes[2].subscribe(topic) as subscription:
+            await subscription.wait_ready()
+            await nodes[0].publish(topic, b"x")
+            assert (await subscription.receive()).payload == b"x"
+
+
 async def _publish_until_full(node: overlaymq.Node) -> list[overlaymq.Receipt]:
     receipts = []
     while True:
