@@ -66,3 +66,7 @@ class BufferFull(OverlayError):
 
 class LinkRefused(OverlayError):
     """The other side refused the link, or could not prove who it is."""
+
+
+class OwnAddress(LinkRefused):
+    """The address leads back to this node."""

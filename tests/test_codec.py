@@ -257,3 +257,11 @@ def test_hello_and_link_frames_round_trip() -> None:
     assert list(frame.clocks) == [8]
     assert codec.decode_admin_reply(codec.encode_admin_reply(b"{}", "no")) == (b"{}", "no")
     assert codec.decode_admin_request(codec.encode_admin_request(b"{}")) == b"{}"
+
+
+@pytest.mark.parametrize("field", ["pings", "pongs", "clocks"])
+def test_a_frame_cannot_ask_for_millions_of_answers(field: str) -> None:
+    frame = link_pb2.ControlFrame(pings=[1])
+    getattr(frame, field).extend([1] * (codec.MAX_ITEMS + 1))
+    with pytest.raises(Malformed, match="long list"):
+        codec.decode_control_frame(frame.SerializeToString())

@@ -51,7 +51,7 @@ async def opened(options: NodeOptions, record: str | None = None) -> AsyncIterat
             _check_port(config.node.listen)
             node = await stack.enter_async_context(open_node(bare))
         if config.admin.enabled:
-            await _serve_status(stack, node, config.admin.listen)
+            await _serve_status(stack, node, config.admin.listen, chosen=bool(options.admin))
         yield node
 
 
@@ -127,17 +127,16 @@ def _check_port(listen: str, purpose: str = "listen on") -> None:
         )
 
 
-async def _serve_status(stack: AsyncExitStack, node: Node, listen: str) -> None:
+async def _serve_status(stack: AsyncExitStack, node: Node, listen: str, chosen: bool) -> None:
     """A node of the command line can be asked for its status, at the usual port if that is free."""
-    if listen == AdminConfig().listen:
+    if listen == AdminConfig().listen and not chosen:
         with suppress(ConfigError):  # taken, by the node of another terminal
             usual = AdminConfig(enabled=True, listen=ADMIN_ADDRESS)
             if is_free(ADMIN_ADDRESS):
                 await stack.enter_async_context(admin_service(node, usual))
                 return
     _check_port(listen, "answer status on")
-    chosen = AdminConfig(enabled=True, listen=listen)
-    await stack.enter_async_context(admin_service(node, chosen))
+    await stack.enter_async_context(admin_service(node, AdminConfig(enabled=True, listen=listen)))
 
 
 def is_free(address: str) -> bool:

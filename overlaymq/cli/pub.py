@@ -1,13 +1,14 @@
 """`overlaymq pub`: publish messages, and fail loudly if nobody is there to get them.
 
 What is published before a subscriber is connected is lost, so this waits for one first. It leaves only
-when everything has been handed to the links.
+when everything has been handed to the links, and asks every receipt: what no link took is no success.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections import deque
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +18,7 @@ from overlaymq.cli.opening import create_if_asked, opened
 from overlaymq.cli.options import json_option, node_options, topic_options, verbose_option
 from overlaymq.cli.output import counted, put_json, say, short
 from overlaymq.cli.running import Exit, Failure, run
+from overlaymq.errors import OverlayError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterable
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from overlaymq.runtime.publishing import Receipt
 
 READ_SIZE = 64 * 1024
+UNASKED = 4096
+"""Receipts held before the oldest is asked: a guess, above what waits in one window."""
 
 
 def _headers(_: click.Context, __: click.Parameter, given: Iterable[str]) -> dict[str, str]:
@@ -34,6 +38,8 @@ def _headers(_: click.Context, __: click.Parameter, given: Iterable[str]) -> dic
         key, equals, value = item.partition("=")
         if not key or not equals:
             raise click.BadParameter(f"expected KEY=VALUE, got {item!r}")
+        if os.fsencode(item).decode(errors="ignore") != item:
+            raise click.BadParameter(f"expected UTF-8, got {item!r}")
         headers[key] = value
     return headers
 
@@ -83,17 +89,53 @@ def pub(
         async with opened(options) as node:
             await create_if_asked(node, topic, creation)
             reached = await _wait_subscribers(node, topic, subscribers, timeout)
-            sent = 0
-            receipt = None
+            receipts = Receipts()
             async for payload in _read(payloads):
                 for _ in range(count):
-                    receipt = await node.publish(topic, payload, headers=headers or None)
-                    sent += 1
-            await _drain(node, receipt, timeout)
-            _report(node, topic, sent, reached, as_json)
+                    await receipts.add(await node.publish(topic, payload, headers=headers or None))
+            await _drain(node, receipts, timeout)
+            _report(node, topic, receipts, reached, as_json)
+            receipts.check()
         return Exit.OK
 
     run(command, verbose=verbose)
+
+
+class Receipts:
+    """What became of the messages. Asked in their order, so that few are held at a time."""
+
+    def __init__(self) -> None:
+        self.sent = self.failed = 0
+        self._unasked: deque[Receipt] = deque()
+        self._reason = ""
+
+    async def add(self, receipt: Receipt) -> None:
+        """One more; may wait for the oldest."""
+        self._unasked.append(receipt)
+        if len(self._unasked) > UNASKED:
+            await self._ask()
+
+    async def ask_all(self) -> None:
+        """Wait until nothing is open."""
+        while self._unasked:
+            await self._ask()
+
+    async def _ask(self) -> None:
+        try:
+            await self._unasked[0].wait("sent")
+            self.sent += 1
+        except OverlayError as error:
+            self.failed += 1
+            self._reason = self._reason or str(error)
+        self._unasked.popleft()
+
+    def check(self) -> None:
+        """Raise if something was dropped."""
+        if self.failed:
+            raise Failure(
+                f"{counted(self.failed, 'message')} did not leave this node: {self._reason}",
+                Exit.FAILED,
+            )
 
 
 async def _wait_subscribers(node: Node, topic: str, wanted: int, timeout: float) -> int | None:
@@ -109,20 +151,24 @@ async def _wait_subscribers(node: Node, topic: str, wanted: int, timeout: float)
     )
 
 
-async def _drain(node: Node, last: Receipt | None, timeout: float) -> None:
+async def _drain(node: Node, receipts: Receipts, timeout: float) -> None:
     """Wait until nothing is left here that a slow subscriber could still get."""
-    if last is None:
-        return
     with trio.move_on_after(timeout):
-        await last.wait("sent")
+        await receipts.ask_all()
         if await node.drain(timeout):
             return
     raise Failure(f"not everything could be sent within {timeout:g} s", Exit.TIMED_OUT)
 
 
-def _report(node: Node, topic: str, sent: int, reached: int | None, as_json: bool) -> None:
+def _report(node: Node, topic: str, receipts: Receipts, reached: int | None, as_json: bool) -> None:
+    sent = receipts.sent
     if as_json:
-        facts = {"topic": topic, "published": sent, "subscribers": reached}
+        facts = {
+            "topic": topic,
+            "published": sent,
+            "failed": receipts.failed,
+            "subscribers": reached,
+        }
         put_json({**facts, "id": node.id, "address": node.address})
         return
     whom = "" if reached is None else f" to {counted(reached, 'subscribed node')}"

@@ -20,6 +20,11 @@ by its own node; so a forwarder is never skipped for what one of its children do
 
 What was dropped is counted and announced to the child (``Skipped``) as soon as it has credit again.
 
+The two ends of a link may be configured with other windows. Each says its own when the link opens, and the
+smaller one holds: a receiver that thought in shares of a larger one would never grant, and the sender would
+wait for ever. What came before that word may exceed the smaller window; it is refused beyond two windows, and
+counts as consumed, so that its credit is not lost with it.
+
 A ``Transit`` is one batch passing through this node; it counts the sinks that still hold it.
 """
 
@@ -28,7 +33,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from overlaymq.messages import Batch, Credit, Peer, Skipped
+from overlaymq.messages import Batch, Credit, Peer, Skipped, Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,9 +60,10 @@ Sendable = Batch | Skipped
 class Transit:
     """One batch on its way through this node. ``peer`` is None for this node's own publications.
 
-    ``account`` is where its credit is due, until it is paid."""
+    ``pending`` sinks hold it; ``waiting`` of them are links without credit for it, and ``skipped`` links
+    will not get it. ``account`` is where its credit is due, until it is paid."""
 
-    __slots__ = ("account", "peer", "pending", "size", "topic")
+    __slots__ = ("account", "peer", "pending", "size", "skipped", "topic", "waiting")
 
     def __init__(
         self, peer: Peer | None, topic: Id, size: int, account: _Incoming | None = None
@@ -66,7 +72,10 @@ class Transit:
         self.topic = topic
         self.size = size
         self.account = account
-        self.pending = 0
+        self.pending = self.waiting = self.skipped = 0
+
+    def left(self) -> None:
+        """It waits for no link any more: each has it, or will not get it."""
 
 
 class _Outgoing:
@@ -113,6 +122,8 @@ class Flow:
 
     def __init__(self, window: int, patience: float) -> None:
         self._window = window
+        self._told: dict[Id, int] = {}
+        """The windows of linked peers that have a smaller one."""
         self._patience = patience
         self._outgoing: dict[tuple[Id, Id], _Outgoing] = {}
         self._incoming: dict[Id, dict[Id, _Incoming]] = {}
@@ -135,15 +146,17 @@ class Flow:
         account = self._outgoing.get(key)
         if account is None:
             account = self._outgoing[key] = _Outgoing()
-        if not account.queue and account.sent - account.acknowledged < self._window:
+        if not account.queue and self._has_room(account, peer):
             return self._send(account, batch)
         due = self._due(account)
         if flow == "lossy" or (
             flow == "patient" and (account.given_up or (due is not None and now >= due))
         ):
             self._skip(account, batch, peer.id)
+            transit.skipped += 1
             return []
         transit.pending += 1
+        transit.waiting += 1
         account.queue.append((batch, transit))
         if account.blocked_since is None:
             account.blocked_since = now
@@ -161,11 +174,11 @@ class Flow:
         while len(account.marks) > 1 and account.marks[1][0] <= total:
             account.marks.popleft()
         ready: list[Sendable] = []
-        while account.queue and account.sent - account.acknowledged < self._window:
+        while account.queue and self._has_room(account, peer):
             batch, transit = account.queue.popleft()
             ready += self._send(account, batch)
-            self.let_go(transit)
-        if not account.queue and account.sent - account.acknowledged < self._window:
+            self._end_wait(transit)
+        if not account.queue and self._has_room(account, peer):
             account.blocked_since = None
             account.given_up = False
             self._blocked.pop((peer.id, topic), None)
@@ -176,6 +189,9 @@ class Flow:
         if account.skipped and not account.queue:
             ready.append(self._announcement(account, topic))
         return ready
+
+    def _has_room(self, account: _Outgoing, peer: Peer) -> bool:
+        return account.sent - account.acknowledged < self._told.get(peer.id, self._window)
 
     def _due(self, account: _Outgoing) -> float | None:
         """When patience with a blocked peer ends."""
@@ -246,7 +262,8 @@ class Flow:
         while account.queue:
             batch, transit = account.queue.popleft()
             self._skip(account, batch, peer)
-            self.let_go(transit)
+            transit.skipped += 1
+            self._end_wait(transit)
 
     # --- receiving ---
 
@@ -258,10 +275,12 @@ class Flow:
             if len(topics) >= MAX_TOPICS:
                 return None
             account = topics[batch.topic] = _Incoming(peer)
-        # The sender may overshoot by one batch; twice the window is no accident.
-        if account.received - account.consumed >= 2 * self._window:
-            return None
+        held = account.received - account.consumed
         account.received += batch.size
+        # The sender may overshoot by one batch; twice the window is no accident.
+        if held >= 2 * self._window:
+            account.consumed += batch.size
+            return None
         return Transit(peer, batch.topic, batch.size, account)
 
     def consumed(self, transit: Transit) -> Credit | None:
@@ -272,10 +291,15 @@ class Flow:
         if self._incoming.get(transit.peer.id, {}).get(transit.topic) is not account:
             return None  # it came on a link that is gone; the new one counts from zero
         account.consumed += transit.size
-        if account.consumed - account.granted < self._window // GRANT_SHARE:
+        return self._grant(account, transit.topic)
+
+    def _grant(self, account: _Incoming, topic: Id) -> Credit | None:
+        """Credit, if enough is consumed to be worth a message."""
+        window = self._told.get(account.peer.id, self._window)
+        if account.consumed - account.granted < max(1, window // GRANT_SHARE):
             return None
         account.granted = account.consumed
-        return Credit(transit.topic, account.consumed)
+        return Credit(topic, account.consumed)
 
     def refreshes(self) -> list[tuple[Peer, Credit]]:
         """What to tell the senders of batches that are still held here: nothing granted, but alive."""
@@ -293,7 +317,22 @@ class Flow:
         if transit.pending == 0:
             self.released.append(transit)
 
+    def _end_wait(self, transit: Transit) -> None:
+        transit.waiting -= 1
+        self.let_go(transit)
+        if transit.waiting == 0:
+            transit.left()
+
     # --- links ---
+
+    def told(self, peer: Peer, window: Window) -> list[Credit]:
+        """The peer has said its window; the credit that is due if it is the smaller one."""
+        if not 0 < window.bytes < self._window:
+            return []
+        self._told[peer.id] = window.bytes
+        topics = self._incoming.get(peer.id, {})
+        due = [self._grant(account, topic) for topic, account in topics.items()]
+        return [credit for credit in due if credit is not None]
 
     def reset(self, peer: Peer, now: float) -> list[Sendable]:
         """A fresh link, where there was none since ``drop``: both sides count from zero."""
@@ -325,6 +364,8 @@ class Flow:
                 lost += batch.count if batch.chunk == 0 else 0
                 if self.given_up is not None:
                     self.given_up.append((peer.id, batch, LOST_WAITING))
-                self.let_go(transit)
+                transit.skipped += 1
+                self._end_wait(transit)
         self._incoming.pop(peer.id, None)
+        self._told.pop(peer.id, None)
         return lost

@@ -3,7 +3,9 @@
 A descriptor lives at the node closest to the topic's id and on the k closest around it (Scribe JSAC III-B:
 root state is replicated on the k closest nodes, which are all in the root's leaf set). The first
 descriptor to reach the root holds; a second one gets the first as its answer, and the asker decides
-whether that is a conflict.
+whether that is a conflict. The first descriptor of an owned topic must come from its creator: a stranger that
+used the name first would choose the settings for it. (Who asks is not proved beyond the first hop; rights
+come later.)
 
 Replicas move with the ring: whenever the leaf set changes, the owner of an id gives its descriptor to those
 of the k closest that have not had it from this node, and a node that is not the owner any more gives it to
@@ -133,6 +135,9 @@ class Topics:
         if not is_consistent(offered):
             return [Notify(Dropped("descriptor id does not match its name"))]
         held = self._held.get(offered.id)
+        if held is None and offered.creator not in ("", ids.text(source.id)):
+            early = f"its creator, node {offered.creator[:8]}, has not created it yet"
+            return [Send(source, TopicOpened(message.request, None, early))]
         if held is None and len(self._held) >= self._config.max_topics:
             full = f"node {ids.short(self._me.id)} keeps {self._config.max_topics} topics already"
             return [Send(source, TopicOpened(message.request, None, full))]

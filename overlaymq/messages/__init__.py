@@ -26,6 +26,7 @@ from overlaymq.messages.data import (
     Batch,
     Credit,
     Skipped,
+    Window,
 )
 from overlaymq.messages.fuse import (
     FuseBroken,
@@ -234,6 +235,7 @@ __all__ = [
     "TreeStatus",
     "TreeTold",
     "Unregister",
+    "Window",
 ]
 
 
@@ -339,5 +341,6 @@ Message: TypeAlias = (
     | ScampTaken
     | Skipped
     | Credit
+    | Window
     | Batch
 )

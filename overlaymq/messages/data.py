@@ -67,3 +67,9 @@ class Credit(msgspec.Struct, frozen=True, gc=False):
 
     topic: Id
     total: int
+
+
+class Window(msgspec.Struct, frozen=True, gc=False):
+    """Said when a link opens: the ``delivery.window`` of this side. The smaller of the two holds for both."""
+
+    bytes: int

@@ -61,7 +61,7 @@ from overlaymq.events import (
     TopicKnown,
     Unsubscribe,
 )
-from overlaymq.messages import Batch, Credit, Skipped
+from overlaymq.messages import Batch, Credit, Skipped, Window
 from overlaymq.runtime.mishaps import Mishaps
 from overlaymq.runtime.publishing import OwnTransit
 from overlaymq.runtime.questions import Question
@@ -277,14 +277,11 @@ class Driver:
         descriptor = self.descriptors.get(batch.topic)
         flow = descriptor.flow if descriptor else self._flow_of(batch.topic)
         self.batches_sent += 1
-        held = transit.pending
         ready = self.flow.offer(peer, batch, flow, transit, now)
         if ready:
             self._transmit(peer, ready)
-            return
-        if type(transit) is OwnTransit and transit.pending == held:
-            transit.skipped += 1
-        self._watch_patience()
+        else:
+            self._watch_patience()
 
     def _transit(self, batch: Batch, transit: Transit | None) -> Transit:
         if batch.origin == self.me.id and (publisher := self.publishers.get(batch.topic)):
@@ -413,6 +410,7 @@ class Driver:
         """A fresh link."""
         if self.tracing is not None:
             self.tracing.link_up(peer)
+        self.transport.send(peer, Window(self.config.delivery.window))
         self._transmit(peer, self.flow.reset(peer, time.monotonic()))
         self.settle()
 
@@ -422,6 +420,9 @@ class Driver:
             self._received_batch(peer, message)
         elif isinstance(message, Credit):
             self._credited(peer, message)
+        elif isinstance(message, Window):
+            for credit in self.flow.told(peer, message):
+                self.transport.send(peer, credit)
         else:
             self.control_received += 1
             self.handle(Received(peer, message))

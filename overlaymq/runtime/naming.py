@@ -38,7 +38,11 @@ def split(topic: str, creator: str = "") -> tuple[str, str]:
         )
     if not name:
         raise ConfigError(f"topic {topic!r}: expected a name")
-    if len(name.encode()) > MAX_NAME:
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise ConfigError(f"topic {name[:20]!r}: expected text that UTF-8 can encode") from None
+    if size > MAX_NAME:
         raise ConfigError(f"topic {name[:20]!r}...: expected at most {MAX_NAME} bytes")
     if "*" in name:
         raise ConfigError(

@@ -134,9 +134,11 @@ class Node:
         )
         held = await self._driver.open_topic(wanted)
         if settings(held) != settings(wanted):
+            used = "" if held.explicit else ", because it was used before anybody created it"
             raise TopicConflict(
-                f"topic {topic!r} exists with {_described(held)}; you asked for {_described(wanted)}. "
-                "Use the same settings, or another name"
+                f"topic {topic!r} exists with {_described(held)}{used}; you asked for "
+                f"{_described(wanted)}. Use the same settings (create it, or configure it under [topics], "
+                "on every node that may be the first), or another name"
             )
 
     def topic(self, name: str, codec: Codec[T] | str = "bytes") -> Topic[T]:

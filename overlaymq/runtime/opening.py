@@ -1,7 +1,8 @@
 """Opening a node: listen, prove itself to the seeds, join the ring, and leave it when the block ends.
 
 Seeds that do not answer are an error that names each: a node never founds a second ring by mistake. A node
-that finds itself among the seeds may found the overlay, if no seed listed before it answers. Those listed
+that finds itself among the seeds, by its address or because a seed leads back to it (a host name), may
+found the overlay, if no seed listed before it answers. Those listed
 after it may have a ring already, or be waiting for this node to found one: it tries to join through them
 first, and founds only if they do not let it in.
 """
@@ -23,7 +24,7 @@ import trio
 from overlaymq import ids
 from overlaymq.config import Config, load
 from overlaymq.core.node import Node as CoreNode
-from overlaymq.errors import ConfigError, IdentityError, JoinFailed, LinkRefused
+from overlaymq.errors import ConfigError, IdentityError, JoinFailed, LinkRefused, OwnAddress
 from overlaymq.events import Join, JoinRejected
 from overlaymq.identity import Identity
 from overlaymq.runtime.admin import admin_service
@@ -235,12 +236,15 @@ async def _connect(
     async def connect(address: str) -> None:
         try:
             answers[address] = await transport.connect(address)
+        except OwnAddress:
+            mine.append(address)
         except LinkRefused as error:
             answers[address] = str(error)
         except ConfigError as error:
             malformed.append(error)
 
     malformed: list[ConfigError] = []
+    mine = [address for address in seeds if address == me.address]
     others = [address for address in seeds if address != me.address]
     async with trio.open_nursery() as nursery:
         for address in others:
@@ -249,11 +253,10 @@ async def _connect(
         raise ConfigError(f"seeds: {malformed[0]}")
     found = [peer for peer in answers.values() if not isinstance(peer, str)]
     failures = [(a, reason) for a, reason in answers.items() if isinstance(reason, str)]
-    if me.address not in seeds:
+    if not mine:
         return found, failures, False
-    before = seeds[: list(seeds).index(me.address)]
-    earlier = [answers[address] for address in before if not isinstance(answers[address], str)]
-    return found, failures, not earlier
+    before = seeds[: min(list(seeds).index(address) for address in mine)]
+    return found, failures, all(isinstance(answers[address], str) for address in before)
 
 
 def facing_seed(listen: str, seeds: Sequence[str]) -> str:

@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from overlaymq.runtime.driver import Driver
 
 Stage = Literal["accepted", "sent", "sequenced", "committed", "delivered"]
-TOO_SLOW = "every link was too slow for the topic's flow"
+NO_LINK = "every link was too slow for the topic's flow, or broke before there was room"
 CHECKPOINT_EVERY = 64  # a power of two; design.md section 3
+MAX_HEADERS = 65_536
+"""Bytes of one message's headers, names and values: a guess."""
 LONE = 1_000_000
 """Nanoseconds of silence after which a message is sent at once, without the flusher's look: a guess."""
 
@@ -216,16 +218,20 @@ class Receipt:
 class OwnTransit(Transit):
     """One of this node's own batches: it is done when it was sent and no sink holds it."""
 
-    __slots__ = ("count", "publisher", "run", "sent", "skipped")
+    __slots__ = ("chunk", "count", "publisher", "run", "sent", "settled")
 
     def __init__(self, publisher: Publisher, run: _Run, batch: Batch) -> None:
         super().__init__(None, publisher.descriptor.id, batch.size)
         self.publisher = publisher
         self.run = run
+        self.chunk = batch.chunk
         self.count = batch.count if batch.chunk == 0 else 0
-        self.sent = False
-        self.skipped = 0
-        """Links that had no room for it, on a topic that does not wait."""
+        self.sent: Sent | None = None
+        self.settled = False
+
+    def left(self) -> None:
+        """See Transit."""
+        self.publisher.left(self)
 
 
 class Publisher:
@@ -238,6 +244,8 @@ class Publisher:
         self._ask_every = driver.config.rendezvous.answer_timeout
         self._next = 0
         self._unsent: dict[tuple[int, int], OwnTransit] = {}
+        self._unsettled: dict[tuple[int, int], OwnTransit] = {}
+        """Given to the links, but none has it yet."""
         self._ordered = descriptor.reliability == "ordered"
         self._unplaced: dict[tuple[int, int], _Run] = {}
         self._undelivered: dict[tuple[Place, Place], _Run] = {}
@@ -271,6 +279,8 @@ class Publisher:
     def publish_nowait(self, payload: bytes, headers: Mapping[str, str] | None) -> Receipt:
         """Accept a message, or raise WouldBlock."""
         if self._outstanding + self._run.size >= self._config.window:
+            self.flush()  # a run may be larger than a small window
+        if self._outstanding >= self._config.window:
             raise WouldBlock(
                 f"{self._outstanding} bytes of {self.descriptor.name!r} are still on their way; "
                 "use `await publish`, or publish less"
@@ -323,17 +333,35 @@ class Publisher:
         transit = self._unsent.pop((sent.first, sent.chunk), None)
         if transit is None:
             return
-        transit.sent = True
-        links = sent.links - transit.skipped
-        skipped = TOO_SLOW if transit.skipped and not links else ""
-        transit.run.settle(links, sent.dropped or skipped)
+        transit.sent = sent
+        self._unsettled[sent.first, sent.chunk] = transit
         if sent.dropped:
             self._unplaced.pop((sent.first, sent.chunk), None)
+        self.left(transit)
         if transit.pending == 0:
             self.released(transit)
 
+    def left(self, transit: OwnTransit) -> None:
+        """A batch waits for no link any more: the receipts can say how many links have it."""
+        sent = transit.sent
+        if sent is None or transit.settled or (transit.waiting and not sent.dropped):
+            return
+        links = sent.links - transit.skipped
+        refused = NO_LINK if transit.skipped and links <= 0 else ""
+        if refused and self._ordered and not sent.dropped:
+            return  # it is sent again until the root has it
+        self._settle(transit, links, sent.dropped or refused)
+
+    def _settle(self, transit: OwnTransit, links: int, error: str = "") -> None:
+        transit.settled = True
+        self._unsettled.pop((transit.run.first, transit.chunk), None)
+        transit.run.settle(links, error)
+
     def sequenced(self, event: Sequenced) -> None:
         """The root has given a batch its place, or the application has stopped it there."""
+        again = self._unsettled.get((event.first, event.chunk))
+        if again is not None:
+            self._settle(again, 1)
         run = self._unplaced.pop((event.first, event.chunk), None)
         if run is not None and event.stopped:
             run.fail(STOPPED)
@@ -382,7 +410,7 @@ class Publisher:
 
     def released(self, transit: OwnTransit) -> None:
         """No sink holds a batch any more."""
-        if not transit.sent:
+        if transit.sent is None:
             return  # a strategy still holds it
         self._outstanding -= transit.size
         if self._outstanding < self._config.window:
@@ -395,8 +423,8 @@ class Publisher:
         lost = len(self._run.payloads) + sum(transit.count for transit in self._unsent.values())
         if lost:
             self._driver.dropped("node closed", lost)
-        for transit in self._unsent.values():
-            transit.run.settle(0, reason)
+        for transit in [*self._unsent.values(), *self._unsettled.values()]:
+            self._settle(transit, 0, reason)
         for run in self._unplaced.values():
             run.fail(reason)
         for run in self._undelivered.values():
@@ -428,10 +456,11 @@ class Publisher:
         # All checks come before the sequence number is taken: a refused message must leave no gap.
         if type(payload) is not bytes:
             payload = _as_bytes(payload)
-        if headers:
-            _check_headers(headers)
         size = len(payload)
-        if size > self._config.chunk:
+        if headers:
+            headers = _copied(headers)
+            size += _encoded_size(headers)
+        if len(payload) > self._config.chunk:
             return self._append_large(payload, headers)
         run = self._run
         lone = False
@@ -512,10 +541,25 @@ class Publisher:
         self._driver.handle(Publish(self.descriptor, batch))
 
 
-def _check_headers(headers: Mapping[Any, Any]) -> None:
+def _copied(headers: Mapping[Any, Any]) -> dict[str, str]:
+    """They are encoded later, with their run; what the application does with its own till then is not
+    published."""
     for key, value in headers.items():
         if not (isinstance(key, str) and isinstance(value, str)):
             raise TypeError(f"headers are str to str, not {key!r}: {value!r}")
+    return dict(headers)
+
+
+def _encoded_size(headers: Mapping[str, str]) -> int:
+    try:
+        size = sum(len(key.encode()) + len(value.encode()) for key, value in headers.items())
+    except UnicodeEncodeError as error:
+        raise ValueError(f"headers are text that UTF-8 can encode: {error}") from None
+    if size > MAX_HEADERS:
+        raise PayloadTooLarge(
+            f"headers of {size} bytes; the most is {MAX_HEADERS}: put it into the payload"
+        )
+    return size
 
 
 def _as_bytes(payload: object) -> bytes:

@@ -111,6 +111,7 @@ class Subscription:
         self._ready = trio.Event()
         self._events = Events(config.event_buffer)
         self._overflowed = False
+        self._entered = False
         self._closed = False
         self._failure = ""
         self._turn = 0
@@ -119,6 +120,9 @@ class Subscription:
     # --- the application's side ---
 
     async def __aenter__(self) -> Self:
+        if self._entered:
+            raise Closed(f"the subscription to {self.topic!r} was entered before; make another one")
+        self._entered = True
         self.descriptor = await self._find(self.topic)
         self._driver.subscribe(self, self.descriptor)
         return self

@@ -80,7 +80,7 @@ class Transport(ABC):
     async def connect(self, address: str) -> Peer:
         """Open a link to whoever listens there and return who it is.
 
-        Raises LinkRefused, saying what happened and what to do. An own address raises it too.
+        Raises LinkRefused, saying what happened and what to do; OwnAddress for an address of this node.
         """
 
     @abstractmethod

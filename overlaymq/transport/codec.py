@@ -325,6 +325,8 @@ def decode_control_frame(raw: bytes) -> ControlFrame:
     envelopes = list(pb.envelopes)
     if not envelopes and not pb.pings and not pb.pongs and not pb.HasField("goodbye"):
         raise Malformed("control frame: empty")
+    if max(len(pb.pings), len(pb.pongs), len(pb.clocks)) > MAX_ITEMS:
+        raise Malformed("long list")  # each ping makes an answer ten times its size
     goodbye = None
     if pb.HasField("goodbye"):
         goodbye = Goodbye(pb.goodbye.reason[:MAX_TEXT], pb.goodbye.refused)

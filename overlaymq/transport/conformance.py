@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from overlaymq.errors import LinkRefused
+from overlaymq.errors import LinkRefused, OwnAddress
 from overlaymq.identity import Identity
 from overlaymq.ids import Id
 from overlaymq.messages import Batch, JoinRefused, JoinReply, Peer, Ping
@@ -94,11 +94,13 @@ async def connect_says_who_is_there(bench: Bench) -> None:
     await _refused(a, a.peer.address, a.peer.address)
 
 
-async def _refused(node: Endpoint, address: str, text: str) -> None:
+async def _refused(
+    node: Endpoint, address: str, text: str, kind: type[LinkRefused] = LinkRefused
+) -> None:
     said = None
     try:
         await node.transport.connect(address)
-    except LinkRefused as error:
+    except kind as error:
         said = str(error)
     assert said is not None, f"connect({address!r}) was not refused"
     assert text in said, f"{text!r} is not in {said!r}"
@@ -150,6 +152,7 @@ async def a_live_id_cannot_be_taken(bench: Bench) -> None:
     copy = await bench.node(identity, incarnation=2)
     await _refused(copy, a.peer.address, "in use")
     await _refused(copy, original.peer.address, original.peer.address)
+    await _refused(original, original.peer.address, "itself", OwnAddress)
     original.ping(a, 1)
     await a.inbox.until(lambda: a.inbox.numbers(original.id) == [1])
     assert a.inbox.open[original.id] == original.peer

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
-from overlaymq.errors import Closed, LinkRefused
+from overlaymq.errors import Closed, LinkRefused, OwnAddress
 from overlaymq.messages import Batch, Peer
 from overlaymq.transport import _io_thread, codec, grpc_options
 from overlaymq.transport._io_thread import HandoverInstrument
 from overlaymq.transport.base import LinkInfo, Transport
+from overlaymq.transport.grpc_dialer import ITSELF
 from overlaymq.transport.grpc_engine import Engine
 from overlaymq.transport.grpc_lane import Lane, Mailbox
 from overlaymq.transport.handshake import Refused
@@ -125,7 +126,8 @@ class GrpcTransport(Transport):
         try:
             return await self._perform(self._engine.dialer.connect(address))
         except Refused as refused:
-            raise LinkRefused(str(refused)) from None
+            kind = OwnAddress if refused.label == ITSELF else LinkRefused
+            raise kind(str(refused)) from None
 
     async def _perform(self, work: Coroutine[Any, Any, T]) -> T:
         """On the I/O thread; the outcome comes after the events that it caused."""

@@ -31,6 +31,7 @@ SIMULTANEOUS = "ABORTED"
 NOBODY = "nobody listens"
 """The label of a connection that the other machine's system refused."""
 ANOTHER = "another id"
+ITSELF = "own address"
 """The label of an address where another node listens now."""
 
 
@@ -169,12 +170,10 @@ class Dialer:
             await call.read()  # raises what went wrong
         other = handshake.read_opening(metadata)
         if other.id == self._engine.me.id:
-            same = other.incarnation == self._engine.me.incarnation
+            if other.incarnation == self._engine.me.incarnation:
+                raise Refused(f"{address} is this node itself", ITSELF)
             raise Refused(
-                f"{address} is this node itself"
-                if same
-                else f"the node at {address} has this node's own id: its key file was copied",
-                "own id",
+                f"the node at {address} has this node's own id: its key file was copied", "own id"
             )
         if expected is not None and other.id != expected:
             raise Refused(

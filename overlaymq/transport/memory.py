@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from overlaymq.config import LinkConfig
-from overlaymq.errors import LinkRefused
+from overlaymq.errors import LinkRefused, OwnAddress
 from overlaymq.ids import short
 from overlaymq.messages import Batch, Peer
 from overlaymq.transport.base import LinkInfo, Transport
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("overlaymq.transport")
 
+ITSELF = "that is this node itself"
 CONTROL_SIZE = 256  # what a control message counts for in bounds: by reference it has no size
 
 
@@ -204,7 +205,8 @@ class MemoryTransport(Transport):
         self._network._soon(dial)
         await done.wait()
         if isinstance(outcome[0], str):
-            raise LinkRefused(f"{address}: {outcome[0]}")
+            kind = OwnAddress if outcome[0] == ITSELF else LinkRefused
+            raise kind(f"{address}: {outcome[0]}")
         return outcome[0]
 
     def send(self, peer: Peer, message: Message) -> None:
@@ -317,10 +319,7 @@ class MemoryTransport(Transport):
         if self._dead or there is None:
             return "nobody answers there"
         if there.peer.id == self.peer.id:
-            same = there is self
-            return (
-                "that is this node itself" if same else "it has this node's own id (a copied key)"
-            )
+            return ITSELF if there is self else "it has this node's own id (a copied key)"
         if expected is not None and there.peer.id != expected:
             return f"expected {short(expected)}, found {short(there.peer.id)}"
         known = there._sides.get(self.peer.id)

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from overlaymq.cli.output import counted, printable
-from overlaymq.cli.running import EXIT_CODES, Exit, code_of
+from overlaymq.cli.pub import Receipts
+from overlaymq.cli.running import EXIT_CODES, Exit, Failure, code_of
+from overlaymq.config import Config, DeliveryConfig
 from overlaymq.errors import ConfigError, JoinFailed, OverlayError, TopicUnavailable
+from overlaymq.testing import network
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +35,9 @@ def test_publishing_into_the_void_is_allowed(start: Callable[..., Any], point: s
     [
         (("pub",), "Missing argument"),
         (("pub", "t", "x", "--header", "novalue"), "expected KEY=VALUE"),
+        (("pub", "t", "x", "--header", "key=\udcff"), "expected UTF-8"),
         (("sub", "prices/*"), "patterns only choose settings"),
+        (("sub", "\udcff"), "expected text that UTF-8 can encode"),
         (("sub", "t", "--reliability", "replicated"), "not built yet"),
         (("node", "--listen", "nonsense"), "expected host:port"),
         (("node", "--config", "no-such-file.toml"), "cannot be read"),
@@ -110,3 +115,22 @@ def test_a_payload_cannot_repaint_the_terminal() -> None:
 def test_counted() -> None:
     assert counted(1, "hop") == "1 hop"
     assert counted(2000, "hop") == "2,000 hops"
+
+
+async def test_pub_asks_every_receipt() -> None:
+    """It looked at the last one only, and reported success for what a lossy topic had dropped before."""
+    small = Config(delivery=DeliveryConfig(window=64 * 1024))
+    async with network(2, small) as nodes:
+        await nodes[0].create("t", flow="lossy", root="creator")
+        async with nodes[1].subscribe("t") as subscription:
+            await subscription.wait_ready()
+            receipts = Receipts()
+            for _ in range(50):
+                await receipts.add(nodes[0].publish_nowait("t", bytes(20_000)))
+            await receipts.ask_all()
+            dropped = nodes[0].statistics().skipped_for_slow_children
+            assert (receipts.sent, receipts.failed) == (50 - dropped, dropped)
+            assert dropped > 0
+            with pytest.raises(Failure, match="did not leave this node") as failure:
+                receipts.check()
+            assert failure.value.code == 1

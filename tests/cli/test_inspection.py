@@ -7,6 +7,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any
 
+from overlaymq.cli.options import ADMIN_ADDRESS
 from overlaymq.trace.files import files, recover, rows
 
 if TYPE_CHECKING:
@@ -99,7 +100,9 @@ def test_a_busy_status_port_is_told_in_one_line(start: Callable[..., Any], point
 
 def test_port_0_takes_a_free_one_and_meets_nobody(start: Callable[..., Any], point: str) -> None:
     flags = ("--listen", "127.0.0.1:0", "--meet", point, "--admin", "127.0.0.1:0", "--json")
-    assert start("node", *flags).record(event="started")["address"] != point
+    started = start("node", *flags).record(event="started")
+    assert started["address"] != point
+    assert started["admin"] not in ("", ADMIN_ADDRESS)
 
 
 def test_doctor_warns_of_wildcards_proxies_and_bad_files(

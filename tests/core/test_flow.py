@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from overlaymq.core import flow as flow_module
 from overlaymq.core.flow import MAX_PATIENCE, Flow, Transit
 from overlaymq.ids import Id
-from overlaymq.messages import Batch, Credit, Peer, Skipped
+from overlaymq.messages import Batch, Credit, Peer, Skipped, Window
 
 if TYPE_CHECKING:
     import pytest
@@ -378,3 +378,36 @@ def test_what_a_broken_link_may_have_lost_is_known() -> None:
     assert flow.unconfirmed(A) == 3
     flow.credited(A, T, 4 * one, 0.0)
     assert flow.unconfirmed(A) == 0
+
+
+def test_the_smaller_window_of_a_link_holds_for_both_sides() -> None:
+    """A receiver that granted in shares of its own, larger window would leave the sender waiting."""
+    sender, receiver = Flow(WINDOW, PATIENCE), Flow(100 * WINDOW, PATIENCE)
+    assert sender.told(A, Window(100 * WINDOW)) == []
+    one = receiver.received(SENDER, a_batch(T, size=WINDOW))
+    assert one is not None
+    assert receiver.consumed(one) is None, "it has not heard of the smaller window yet"
+    assert receiver.told(SENDER, Window(WINDOW)) == [Credit(T, WINDOW)]
+    two = receiver.received(SENDER, a_batch(T, 1, size=WINDOW // 2))
+    assert two is not None
+    assert receiver.consumed(two) == Credit(T, WINDOW + WINDOW // 2)
+    large = Flow(100 * WINDOW, PATIENCE)
+    large.told(A, Window(WINDOW))
+    fill(large)
+    assert large.offer(A, a_batch(T, 1), "lossless", transit(), 0.0) == []
+    large.drop(A)
+    fill(large)
+    assert large.offer(A, a_batch(T, 1), "lossless", transit(), 0.0), "a new link, a new word"
+
+
+def test_a_peer_cannot_say_that_it_has_no_window() -> None:
+    flow = Flow(WINDOW, PATIENCE)
+    assert flow.told(A, Window(0)) == []
+    assert flow.offer(A, a_batch(T), "lossy", transit(), 0.0)
+
+
+def test_what_is_refused_gives_its_credit_back() -> None:
+    flow = Flow(WINDOW, PATIENCE)
+    held = [flow.received(A, a_batch(T, first)) for first in range(100)]
+    granted = [flow.consumed(one) for one in held if one is not None]
+    assert max(credit.total for credit in granted if credit) > 100 * 100 - WINDOW // 2

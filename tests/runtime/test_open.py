@@ -67,6 +67,16 @@ async def test_a_node_among_its_seeds_founds_the_overlay(free_port: int) -> None
         await until(lambda: founder.neighbours() == (other.id,))
 
 
+async def test_a_node_finds_itself_among_its_seeds_by_a_host_name(free_port: int) -> None:
+    """Otherwise the first of several nodes with the same list of names could never start."""
+    seeds = ["127.0.0.1:1", f"localhost:{free_port}"]
+    async with (
+        overlaymq.open_node(listen=f"127.0.0.1:{free_port}", seeds=seeds) as founder,
+        overlaymq.open_node(listen=LOOPBACK, seeds=seeds) as other,
+    ):
+        await until(lambda: founder.neighbours() == (other.id,))
+
+
 async def test_a_busy_port_is_named(free_port: int) -> None:
     address = f"127.0.0.1:{free_port}"
     async with overlaymq.open_node(listen=address):

@@ -187,6 +187,26 @@ async def test_lossless_waits_for_a_stopped_reader_and_loses_nothing() -> None:
         assert nodes[0].statistics().skipped_for_slow_children == 0
 
 
+@pytest.mark.parametrize("window", [16 * 1024, 4 * 1024 * 1024])
+async def test_nodes_with_other_windows_get_everything(window: int) -> None:
+    """The publisher's window is SMALL's; the subscriber's is far smaller, or far larger."""
+    other = msgspec.structs.replace(
+        SMALL, delivery=msgspec.structs.replace(SMALL.delivery, window=window)
+    )
+    async with (
+        network(1, SMALL) as nodes,
+        open_memory_node(nodes.memory, other, name="other", seeds=nodes[:1]) as there,
+    ):
+        await nodes[0].create("t", flow="lossless", root="creator")
+        async with there.subscribe("t", buffer=10) as subscription, trio.open_nursery() as nursery:
+            await subscription.wait_ready()
+            nursery.start_soon(nodes[0].publish_many, "t", [bytes(200)] * 2000)
+            with trio.fail_after(20):
+                for number in range(2000):
+                    assert (await subscription.receive()).seq == number
+        assert nodes[0].statistics().drops == there.statistics().drops == {}
+
+
 async def test_patient_goes_on_without_the_slow_one_and_tells_it() -> None:
     async with network(3, SMALL) as nodes:
         await nodes[0].create("t", flow="patient", root="creator")
@@ -478,6 +498,99 @@ async def test_a_receipt_does_not_count_links_that_were_skipped() -> None:
             assert 0 < skipped == len(receipts) - sent
             with pytest.raises(overlaymq.OverlayError, match="too slow"):
                 await receipts[-1].wait("sent")
+
+
+async def test_nobody_uses_an_owned_topic_before_its_creator_has_made_it() -> None:
+    """A stranger that was first would choose the settings."""
+    async with network(3) as nodes:
+        topic = f"t@{nodes[1].id}"
+        with pytest.raises(overlaymq.TopicUnavailable, match="has not created it yet"):
+            await nodes[0].publish(topic, b"x")
+        await nodes[1].create(topic, reliability="fifo")
+        async with nodes[2].subscribe(topic) as subscription:
+            await subscription.wait_ready()
+            await nodes[0].publish(topic, b"x")
+            assert (await subscription.receive()).payload == b"x"
+
+
+async def _publish_until_full(node: overlaymq.Node) -> list[overlaymq.Receipt]:
+    receipts = []
+    while True:
+        try:
+            receipts.append(node.publish_nowait("t", bytes(8000)))
+        except overlaymq.WouldBlock:
+            return receipts
+        await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_a_receipt_says_sent_only_when_a_link_has_the_message() -> None:
+    """What waits for a slow one's credit is not sent; if that one crashes, it never was."""
+    async with network(2, SMALL) as nodes:
+        await nodes[0].create("t", strategy="direct", flow="lossless", root="creator")
+        async with nodes[1].subscribe("t", buffer=1) as subscription:
+            await subscription.wait_ready()
+            receipts = await _publish_until_full(nodes[0])
+            waiting = [receipt for receipt in receipts if receipt.stage == "accepted"]
+            assert 0 < len(waiting) < len(receipts)
+            nodes.memory.crash(nodes[1].address)
+            with trio.fail_after(5), pytest.raises(overlaymq.OverlayError, match="broke"):
+                await waiting[0].wait("sent")
+            assert (waiting[0].stage, waiting[0].links) == ("accepted", None)
+
+
+async def test_closing_the_node_tells_those_who_wait_for_credit() -> None:
+    async with network(2, SMALL) as nodes:
+        await nodes[0].create("t", strategy="direct", flow="lossless", root="creator")
+        async with nodes[1].subscribe("t", buffer=1) as subscription:
+            await subscription.wait_ready()
+            receipts = await _publish_until_full(nodes[0])
+            await nodes[0].leave()
+            with trio.fail_after(5), pytest.raises(overlaymq.OverlayError, match="not sent"):
+                await receipts[-1].wait("sent")
+
+
+async def test_headers_are_those_of_the_moment_of_publishing() -> None:
+    async with network(2) as nodes, nodes[1].subscribe("t") as subscription:
+        await subscription.wait_ready()
+        headers = {}
+        for number in range(5):
+            headers["number"] = str(number)
+            await nodes[0].publish("t", b"x", headers=headers)
+        got = [dict((await subscription.receive()).headers) for _ in range(5)]
+        assert got == [{"number": str(number)} for number in range(5)]
+
+
+async def test_headers_that_cannot_be_encoded_are_refused_and_the_node_goes_on() -> None:
+    async with network(2) as nodes, nodes[1].subscribe("t") as subscription:
+        await subscription.wait_ready()
+        await nodes[0].publish("t", b"before")
+        with pytest.raises(ValueError, match="UTF-8"):
+            await nodes[0].publish("t", b"x", headers={"key": "\ud800"})
+        with pytest.raises(overlaymq.PayloadTooLarge, match="headers"):
+            await nodes[0].publish("t", b"x", headers={"key": "x" * 70_000})
+        await nodes[0].publish("t", b"after")
+        assert [(await subscription.receive()).seq for _ in range(2)] == [0, 1]
+
+
+async def test_headers_count_in_the_bounds_of_a_run() -> None:
+    async with network(1, SMALL) as nodes:
+        await nodes[0].create("t", flow="lossless")
+        receipts = [
+            nodes[0].publish_nowait("t", b"", headers={"key": "x" * 4096}) for _ in range(4)
+        ]
+        # The first goes alone, after a silence; the next two fill a run of 8 KiB.
+        assert [one.stage for one in receipts] == ["sent", "sent", "sent", "accepted"]
+
+
+async def test_a_subscription_is_entered_once() -> None:
+    async with network(1) as nodes:
+        subscription = nodes[0].subscribe("t")
+        async with subscription:
+            with pytest.raises(overlaymq.Closed, match="entered before"):
+                await subscription.__aenter__()
+        with pytest.raises(overlaymq.Closed, match="entered before"):
+            await subscription.__aenter__()
+        assert nodes[0].statistics().topics == 0
 
 
 async def test_a_core_that_fails_ends_its_readers_and_writers_with_an_error(

@@ -78,3 +78,9 @@ class Credit(_message.Message):
     topic: bytes
     total: int
     def __init__(self, topic: _Optional[bytes] = ..., total: _Optional[int] = ...) -> None: ...
+
+class Window(_message.Message):
+    __slots__ = ("bytes",)
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    bytes: int
+    def __init__(self, bytes: _Optional[int] = ...) -> None: ...
