@@ -440,6 +440,12 @@ def _toml(value: object) -> str:
 
 
 def seeds_of(text: str) -> range:
-    """``7`` or ``1-1000``."""
+    """``7`` or ``1-1000``; an error if there are none."""
     first, _, last = text.partition("-")
-    return range(int(first), int(last or first) + 1)
+    try:
+        seeds = range(int(first), int(last or first) + 1)
+    except ValueError:
+        seeds = range(0)
+    if not seeds:
+        raise ConfigError(f"{text!r} are no seeds; write 7 or 1-1000")
+    return seeds

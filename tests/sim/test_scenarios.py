@@ -225,6 +225,25 @@ def test_the_soak_tells_how_many_seeds_counted(capsys: pytest.CaptureFixture[str
     assert sum(row["kinds"].values()) == 1
 
 
+@pytest.mark.parametrize("seeds", ["5-1", "", "few"])
+def test_a_soak_of_no_seeds_is_wrong_usage(seeds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It would pass with nothing looked at."""
+    with pytest.raises(SystemExit, match="2"):
+        soak.main(["--seeds", seeds, "--jobs", "1"])
+    assert "write 7 or 1-1000" in capsys.readouterr().err
+
+
+def test_a_soak_without_processes_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        soak.main(["--seeds", "1", "--jobs", "0"])
+    assert "--jobs" in capsys.readouterr().err
+
+
+def test_a_soak_without_time_for_a_seed_does_not_pass(capsys: pytest.CaptureFixture[str]) -> None:
+    assert soak.main(["--seeds", "1", "--jobs", "1", "--minutes", "0"]) == 1
+    assert "no seed was run" in capsys.readouterr().err
+
+
 def test_an_exception_in_a_run_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(plan: Plan) -> None:
         raise ZeroDivisionError("a bug")
