@@ -177,8 +177,12 @@ def node_id(seed: int, number: int) -> Id:
 
 
 def resolve(scenario: Scenario, name: str, seed: int, nodes: int | None = None) -> Plan:
-    """The schedule of one seed; ``nodes`` overrides the size, for small trials."""
-    return Planner(scenario, name, seed, nodes).plan()
+    """The schedule of one seed; ``nodes`` overrides the size, for small trials.
+
+    ``name`` is a scenario's or a file's. Chance is named by it without its path, or else a seed that fails
+    in one place would be another one elsewhere.
+    """
+    return Planner(scenario, Path(name).stem, seed, nodes).plan()
 
 
 class Planner:

@@ -217,6 +217,15 @@ def test_a_failing_seed_prints_the_command_that_replays_it(
     assert "a fourth lookup" in replayed.output
 
 
+def test_the_command_of_a_file_replays_the_very_seed(tmp_path: Path) -> None:
+    """A seed that fails by chance must fail again."""
+    file = written(tmp_path / "own.toml", FILE)
+    task = soak.Task(file, 7, 8)
+    replayed = CliRunner().invoke(main, [*task.command.split()[1:], "--json"])
+    again, first = json.loads(replayed.stdout), soak.attempt(task)
+    assert (again["events"], again["virtual_seconds"]) == (first.events, first.virtual_seconds)
+
+
 def test_the_soak_tells_how_many_seeds_counted(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--scenario", "restarts", "--seeds", "1", "--nodes", "8", "--json"]
     assert soak.main([*arguments, "--jobs", "1"]) == 0
