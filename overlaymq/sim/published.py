@@ -142,7 +142,7 @@ PASTRY_2001 = (
     ),
     Target("P7/all", "the same with verifying deaths and measuring distances", 57.0),
     Target("P7/lost", "lookups lost or astray while repair goes on", "not stated"),
-    Target("P8", "messages a second and node", "> 3,000", 3000.0, None),
+    Target("P8", "messages a second of CPU, without a network", "> 3,000", 3000.0, None),
     Target("P9", "share of hops in the rare case, l = 16", "< 0.02", None, 0.02),
 )
 

@@ -25,6 +25,7 @@ from overlaymq.sim.experiments import (
     pastry_oracle,
     pastry_replicas,
     pastry_routing,
+    pastry_throughput,
     runner,
 )
 from overlaymq.sim.experiments.base import (
@@ -262,6 +263,14 @@ def test_a_lookup_meets_the_first_replica_of_its_route_or_the_nearest_known() ->
     assert closest_alone < two_alone < two_told < 1
     for curve in outcome.findings.series["replicas"].curves.values():
         assert sum(curve.y) == pytest.approx(1)
+
+
+def test_throughput_counts_what_nodes_were_handed() -> None:
+    """Reference: Pastry Middleware 2001, P8."""
+    outcome = runner.run(pastry_throughput.EXPERIMENT, nodes=100)
+    (found,) = outcome.findings.rows
+    assert (found.id, found.low) == ("P8", 3000)
+    assert found.measured > 0
 
 
 def test_the_first_replica_is_that_of_the_route() -> None:
