@@ -134,6 +134,10 @@ def run_experiment(
         from overlaymq.sim.experiments import figures, runner
 
         experiment = runner.named(name)
+        # A run may take an hour: where it cannot be stored, that is said before.
+        for directory in (out, save.parent if save is not None else None):
+            if directory is not None:
+                directory.mkdir(parents=True, exist_ok=True)
         with progress_bar() as progress:
             outcome = runner.run(experiment, nodes=nodes, seed=seed, runs=runs, progress=progress)
         if out is not None:

@@ -66,7 +66,7 @@ def scenario(
         if scenarios.is_plan(name):
             plan = scenarios.load_plan(name)
         else:
-            plan = scenarios.resolve(scenarios.load(name), Path(name).stem, seed, nodes)
+            plan = scenarios.resolve(scenarios.load(name), name, seed, nodes)
         result = _run(plan, log)
         if as_json:
             put_json({**msgspec.to_builtins(result), "counted": result.counted})

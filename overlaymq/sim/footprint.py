@@ -4,12 +4,14 @@
 
 Builds a ring by the oracle on a transit-stub network, in a process of its own so that nothing else is
 counted, and prints one JSON object: the resident set before the nodes and after, and what that is for
-each node. The network itself, whose size does not depend on the nodes, is built before.
+each node. The network itself, whose size does not depend on the nodes, is built before. What building it has
+left free is given back first: nodes would move in there, and the first ten thousand seem cheaper by a sixth.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
 import subprocess
 import sys
@@ -45,7 +47,11 @@ class Footprint(msgspec.Struct, frozen=True):
 
 
 def resident_mb() -> float:
-    """What this process holds now; only Linux tells."""
+    """What this process holds now, without what it has freed; only Linux tells."""
+    # glibc keeps freed memory until it is asked for it; other C libraries have no such question.
+    give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if give_back is not None:
+        give_back(0)
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 

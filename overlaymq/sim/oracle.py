@@ -177,6 +177,9 @@ class _PlaneDistances:
 
 
 class _RouterDistances:
+    """Twice the way there. The way back differs for one pair in twenty, mostly far ones (``routes``); a
+    measurement would have both, but distances *to* a router cost too much in the larger topology."""
+
     def __init__(self, network: TopologyNetwork, peers: Sequence[Peer]) -> None:
         self._topology = network.topology
         # Two nodes on one router have nothing but their links to it between them.

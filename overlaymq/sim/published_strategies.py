@@ -211,6 +211,8 @@ SCRIBE = (
         "SC-37",
         "overload rule (section IV.E)",
         "> 64 children in total; heaviest group = largest table",
+        test="tests/core/test_scribe_load.py::"
+        "test_load_counts_over_all_topics_and_names_the_one_with_most_children",
     ),
     Target(
         "SC-38", "repair (S-NGC/S-JSAC)", "O(log16 N) nodes involved per failure", remark="measure"
@@ -220,6 +222,8 @@ SCRIBE = (
         "live deployment (section IV)",
         '"small number of nodes" real run',
         remark="functional",
+        test="tests/live/test_tree.py::"
+        "test_ordered_on_scribe_survives_kill_9_of_a_forwarder_and_of_the_root",
     ),
     Target(
         "SC-40",
@@ -293,6 +297,7 @@ SV_TREES = (
         "SV-2",
         "nodes/links/ASs/inter-AS links; topology (section 4.1)",
         "102,639 / 142,303 / 2,662 / 4,851",
+        test="tests/sim/test_mercator.py::test_the_published_counts_are_exact",
     ),
     Target(
         "SV-3",

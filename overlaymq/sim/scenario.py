@@ -177,8 +177,12 @@ def node_id(seed: int, number: int) -> Id:
 
 
 def resolve(scenario: Scenario, name: str, seed: int, nodes: int | None = None) -> Plan:
-    """The schedule of one seed; ``nodes`` overrides the size, for small trials."""
-    return Planner(scenario, name, seed, nodes).plan()
+    """The schedule of one seed; ``nodes`` overrides the size, for small trials.
+
+    ``name`` is a scenario's or a file's. Chance is named by it without its path, or else a seed that fails
+    in one place would be another one elsewhere.
+    """
+    return Planner(scenario, Path(name).stem, seed, nodes).plan()
 
 
 class Planner:
@@ -440,6 +444,12 @@ def _toml(value: object) -> str:
 
 
 def seeds_of(text: str) -> range:
-    """``7`` or ``1-1000``."""
+    """``7`` or ``1-1000``; an error if there are none."""
     first, _, last = text.partition("-")
-    return range(int(first), int(last or first) + 1)
+    try:
+        seeds = range(int(first), int(last or first) + 1)
+    except ValueError:
+        seeds = range(0)
+    if not seeds:
+        raise ConfigError(f"{text!r} are no seeds; write 7 or 1-1000")
+    return seeds

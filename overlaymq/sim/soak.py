@@ -3,7 +3,8 @@
     python -m overlaymq.sim.soak [--scenario NAME ...] [--seeds A-B] [--jobs N] [--minutes M] [--json]
 
 Seeds of different scenarios take turns, so a run that is cut short by ``--minutes`` has seen all of them.
-A failing seed prints the one command that replays it, at once. Exits with 1 after a violation.
+A failing seed prints the one command that replays it, at once. Exits with 1 after a violation, and if there
+was no time for a single seed.
 
 A seed counts if it had 64 nodes all the time and 20 hits of working nodes (design, section 8; ``workload``
 says what a hit is); the table tells how many did. Of the three kinds of seeds,
@@ -219,15 +220,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in names:
             scenarios.load(name)
         seeds = scenarios.seeds_of(options.seeds)
-    except (ConfigError, ValueError) as error:
+    except ConfigError as error:
         parser.error(str(error))
+    if options.jobs < 1:
+        parser.error("--jobs: at least one process")
     totals = soak(tasks(names, seeds, options.nodes), options.jobs, options.minutes)
     if options.json:
         for row in totals:
             print(msgspec.json.encode(row).decode())
     else:
         print(table(totals))
-    return 0 if all(row.ok for row in totals) else 1
+    if not totals:
+        print("no seed was run: nothing is known", file=sys.stderr)
+    return 0 if totals and all(row.ok for row in totals) else 1
 
 
 if __name__ == "__main__":

@@ -169,14 +169,18 @@ class Tracer(ABC):
         size: int = -1,
         reason: str = "",
         duration: int = -1,
+        since: int | None = None,
         extra: str = "",
     ) -> None:
-        """Anything else."""
+        """Anything else. It took ``duration``, or the time from ``since`` (see ``now``) to the row's own."""
+        mono = self._mono()
+        if since is not None:
+            duration = mono - since
         if len(reason) > MOST_REASON:  # some are a peer's own words
             reason = reason[:MOST_REASON]
         self._add(
             self._wall(),
-            self._mono(),
+            mono,
             event,
             NOBODY if node is None else node.id,
             0 if node is None else node.incarnation,

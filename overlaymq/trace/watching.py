@@ -294,8 +294,7 @@ class Watch:
 
     def _repaired(self, event: Repaired) -> None:
         since = self._lost_at.pop(event.topic, None)
-        took = -1 if since is None else self.tracer.now() - since
-        self._about_topic(schema.REPAIR, event.topic, peer=event.peer.id, duration=took)
+        self._about_topic(schema.REPAIR, event.topic, peer=event.peer.id, since=since)
 
     # --- trees and views ---
 

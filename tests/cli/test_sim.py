@@ -87,6 +87,34 @@ def test_a_result_is_stored_with_its_command_and_reported(tmp_path: Path) -> Non
     assert "| P1 | a figure | about 5 | 5.25 |" in report.read_text()
 
 
+def test_where_a_result_goes_is_made_before_the_run(tmp_path: Path) -> None:
+    stored = tmp_path / "new" / "trial.json"
+    assert _sim("run", "trial", "--save", str(stored)).exit_code == 0
+    assert json.loads(stored.read_text())["experiment"] == "trial"
+
+
+@pytest.mark.parametrize("option", ["--save", "--out"])
+def test_a_run_that_cannot_be_stored_is_not_begun(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[Settings] = []
+
+    def run(settings: Settings) -> Findings:
+        begun.append(settings)
+        return _findings(settings)
+
+    trial = Experiment(name="trial", about="tries", ids=("P1",), nodes=10, run=run)
+    monkeypatch.setattr(runner, "experiments", lambda: {"trial": trial})
+    (tmp_path / "file").write_text("")
+    target = tmp_path / "file" / "below"
+    result = _sim(
+        "run", "trial", option, str(target / "trial.json" if option == "--save" else target)
+    )
+    assert result.exit_code == 1
+    assert str(tmp_path / "file") in result.stderr
+    assert begun == []
+
+
 def test_an_unknown_experiment_is_wrong_usage() -> None:
     result = _sim("run", "nothing")
     assert result.exit_code == 2

@@ -157,6 +157,13 @@ def test_a_descriptor_lives_on_the_k_closest() -> None:
     assert sorted(world.holders()) == [1, 5, 10]
 
 
+def test_a_root_has_five_copies_unless_told_otherwise() -> None:
+    """Reference: Scribe JSAC III-B, k = 5 (PA-8)."""
+    world = World(1, 5, 10, 20, 30, 50, 60, config=RendezvousConfig())
+    world.open(60, PLAIN)
+    assert sorted(world.holders()) == [1, 5, 10, 20, 30]
+
+
 def test_nothing_is_copied_again_while_nothing_changes() -> None:
     world = World(1, 5, 10, 50)
     world.open(50, PLAIN)

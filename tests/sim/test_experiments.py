@@ -23,7 +23,9 @@ from overlaymq.sim.experiments import (
     figures,
     pastry_locality,
     pastry_oracle,
+    pastry_replicas,
     pastry_routing,
+    pastry_throughput,
     runner,
 )
 from overlaymq.sim.experiments.base import (
@@ -46,6 +48,7 @@ from overlaymq.sim.experiments.lookups import (
     random_lookups,
     stretch,
 )
+from overlaymq.sim.experiments.walk import closest, walk
 from overlaymq.sim.network import ConstantDelay, PlaneDelay
 from overlaymq.sim.published import SECTIONS, TARGETS, row
 from overlaymq.sim.ring import Ring
@@ -248,6 +251,40 @@ def test_locality_measures_every_network(monkeypatch: pytest.MonkeyPatch) -> Non
     assert set(outcome.findings.series) == {"stretch", "merging", "merging-ratio"}
 
 
+def test_a_lookup_meets_the_first_replica_of_its_route_or_the_nearest_known() -> None:
+    """Reference: Pastry Middleware 2001, P5."""
+    outcome = runner.run(pastry_replicas.EXPERIMENT, nodes=300)
+    rows = [row.measured for row in outcome.findings.rows]
+    assert {row.id for row in outcome.findings.rows} == {"P5"}
+    closest_alone, two_alone, closest_told, two_told = rows
+    assert 1 / 5 < closest_alone < closest_told < 1, (
+        "a random replica is the nearest in a fifth of cases"
+    )
+    assert closest_alone < two_alone < two_told < 1
+    for curve in outcome.findings.series["replicas"].curves.values():
+        assert sum(curve.y) == pytest.approx(1)
+
+
+def test_throughput_counts_what_nodes_were_handed() -> None:
+    """Reference: Pastry Middleware 2001, P8."""
+    outcome = runner.run(pastry_throughput.EXPERIMENT, nodes=100)
+    (found,) = outcome.findings.rows
+    assert (found.id, found.low) == ("P8", 3000)
+    assert found.measured > 0
+
+
+def test_the_first_replica_is_that_of_the_route() -> None:
+    ring = Ring(1, PlaneDelay(), pastry_replicas.CONFIG)
+    oracle.build(ring, 200)
+    ids, lookups, random = ring.ids(), pastry_replicas.Lookups(ring), ring.random
+    for _ in range(50):
+        key, start = Id(random.getrandbits(128)), ids[random.randrange(200)]
+        replicas = closest(ids, key, 5)
+        path = walk(ring.nodes, start, key).path
+        expected = next(id_ for id_ in path if id_ in replicas)
+        assert lookups.first(start, key, replicas, informed=False) == expected
+
+
 def test_the_same_seed_gives_the_same_lookups_under_another_hash_seed() -> None:
     program = (
         "from overlaymq.sim import oracle; from overlaymq.sim.ring import Ring;"
@@ -332,6 +369,13 @@ def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
     (tmp_path / "odd.json").write_text("{}")
     with pytest.raises(ConfigError, match=r"odd\.json"):
         reproduction.load(tmp_path)
+
+
+def test_a_test_that_stands_for_a_figure_exists() -> None:
+    for target in TARGETS.values():
+        if target.test:
+            file, _, name = target.test.partition("::")
+            assert f"def {name}(" in (ROOT / file).read_text(), target.key
 
 
 def test_no_figure_has_two_keys_and_sections_hold_all() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overlaymq.sim import oracle
+from overlaymq.sim import footprint, oracle
 from overlaymq.sim.network import ConstantDelay, PlaneDelay
 from overlaymq.sim.ring import Ring
 from overlaymq.sim.topology.network import TopologyNetwork
@@ -162,3 +162,13 @@ def test_only_an_empty_ring_is_filled() -> None:
     ring = _ring("constant", 3)
     with pytest.raises(ValueError, match="whole rings"):
         oracle.build(ring, 3)
+
+
+def test_memory_that_was_freed_is_nobodys() -> None:
+    """What came before the nodes would make the first of them seem cheap."""
+    before = footprint.resident_mb()
+    blocks = [bytes(2000) for _ in range(100_000)]
+    assert footprint.resident_mb() > before + 150
+    # The last one stays at the top of the heap, so that nothing below it is given back unasked.
+    del blocks[:-1]
+    assert footprint.resident_mb() < before + 50

@@ -217,12 +217,40 @@ def test_a_failing_seed_prints_the_command_that_replays_it(
     assert "a fourth lookup" in replayed.output
 
 
+def test_the_command_of_a_file_replays_the_very_seed(tmp_path: Path) -> None:
+    """A seed that fails by chance must fail again."""
+    file = written(tmp_path / "own.toml", FILE)
+    task = soak.Task(file, 7, 8)
+    replayed = CliRunner().invoke(main, [*task.command.split()[1:], "--json"])
+    again, first = json.loads(replayed.stdout), soak.attempt(task)
+    assert (again["events"], again["virtual_seconds"]) == (first.events, first.virtual_seconds)
+
+
 def test_the_soak_tells_how_many_seeds_counted(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--scenario", "restarts", "--seeds", "1", "--nodes", "8", "--json"]
     assert soak.main([*arguments, "--jobs", "1"]) == 0
     [row] = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert (row["seeds"], row["counted"], row["enough_nodes"]) == (1, 0, 0)
     assert sum(row["kinds"].values()) == 1
+
+
+@pytest.mark.parametrize("seeds", ["5-1", "", "few"])
+def test_a_soak_of_no_seeds_is_wrong_usage(seeds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It would pass with nothing looked at."""
+    with pytest.raises(SystemExit, match="2"):
+        soak.main(["--seeds", seeds, "--jobs", "1"])
+    assert "write 7 or 1-1000" in capsys.readouterr().err
+
+
+def test_a_soak_without_processes_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        soak.main(["--seeds", "1", "--jobs", "0"])
+    assert "--jobs" in capsys.readouterr().err
+
+
+def test_a_soak_without_time_for_a_seed_does_not_pass(capsys: pytest.CaptureFixture[str]) -> None:
+    assert soak.main(["--seeds", "1", "--jobs", "1", "--minutes", "0"]) == 1
+    assert "no seed was run" in capsys.readouterr().err
 
 
 def test_an_exception_in_a_run_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
