@@ -12,10 +12,12 @@ from overlaymq.messages import (
     DeliveryIs,
     DeliveryQuery,
     Epoch,
+    Lost,
     Peer,
     Place,
     RootState,
     TreeGone,
+    TreeHad,
     TreeJoin,
     TreeNeed,
     TreeStatus,
@@ -24,6 +26,10 @@ from tests.core.stand import ABOVE, BELOW, CONFIG, ME, NEW, OLD, TOPIC, Stand, b
 
 BETWEEN, LAST = Epoch(3, Id(8)), Epoch(4, Id(9))
 ASKER = Peer(Id(77), "a publisher")
+
+
+def missed_of(stand: Stand) -> list[Missed]:
+    return [event for event in stand.events if isinstance(event, Missed)]
 
 
 def test_a_new_root_that_had_nothing_goes_through_what_others_number_after_it() -> None:
@@ -38,7 +44,7 @@ def test_a_new_root_that_had_nothing_goes_through_what_others_number_after_it() 
     stand.told(TreeStatus(Place(LAST, 1), (Place(BETWEEN, 2), Place(mine, 0), Place(OLD, 7))))
     stand.get(batch(1, 2, epoch=BETWEEN), batch(1, epoch=LAST))
     assert stand.delivered == [(3, 1), (4, 1)]
-    missed = [event for event in stand.events if isinstance(event, Missed)]
+    missed = missed_of(stand)
     assert missed == [Missed(TOPIC.id, OLD.root, 6, 7, OLD.counter)], "not what was before it came"
 
 
@@ -50,6 +56,36 @@ def test_who_began_with_an_empty_epoch_after_others_goes_through_those_that_foll
     assert stand.delivered == [(3, 1), (4, 1)]
     changes = [(event.old, event.new) for event in stand.events if isinstance(event, EpochChanged)]
     assert changes == [(NEW, BETWEEN), (BETWEEN, LAST)]
+
+
+def test_what_a_lower_rival_numbers_after_a_subscriber_came_is_announced() -> None:
+    """Seed 593: it joined the higher one of two roots in a parted network, and the lower one, of which it was
+    told with the join, had numbered five more messages when they met."""
+    stand = Stand().start(3, epoch=NEW, past=(Place(OLD, 4),)).get(batch(4, epoch=NEW))
+    stand.told(TreeStatus(Place(LAST, 0), (Place(NEW, 4), Place(OLD, 9))))
+    assert missed_of(stand) == [Missed(TOPIC.id, OLD.root, 5, 9, OLD.counter)]
+    report = stand.wait(1).sent(ABOVE, TreeHad)[-1]
+    assert isinstance(report, TreeHad)
+    assert Lost(Place(OLD, 5), Place(OLD, 9), 1) in report.lost, "no receipt counts it"
+    stand.told(TreeStatus(Place(LAST, 1), (Place(NEW, 4), Place(OLD, 9))))
+    assert len(missed_of(stand)) == 1, "once"
+
+
+def test_so_it_is_to_a_forwarder_that_subscribes_after_a_change_of_epoch() -> None:
+    """Who subscribed earlier was told of the change, which covers that."""
+
+    def meets(subscribes: bool) -> list[Missed]:
+        stand = Stand()
+        stand.tree.member = not subscribes
+        stand.start(4).told(TreeStatus(Place(NEW, 0), (Place(OLD, 4),)))
+        if subscribes:
+            stand.tree.member = True
+            assert stand.mode.subscribed(0, stand.tree)
+        stand.told(TreeStatus(Place(LAST, 0), (Place(NEW, 0), Place(OLD, 9))))
+        return missed_of(stand)
+
+    assert meets(subscribes=True) == [Missed(TOPIC.id, OLD.root, 5, 9, OLD.counter)]
+    assert meets(subscribes=False) == []
 
 
 def test_a_gap_is_not_given_up_as_long_as_there_is_no_way_to_the_root() -> None:

@@ -149,6 +149,7 @@ class Follower(Large):
         """A node that is in the tree already gives its own late joiner what it has."""
         if self._at is None:
             return False
+        self._leave_what_was()  # it was told of no change of epoch until now
         if last and self._at == self._newest:
             # Nobody here has had anything yet, so it can go through that again.
             shelf = self._buffer.shelf(self._at)
@@ -312,8 +313,7 @@ class Follower(Large):
         """The first that this node hears."""
         self._at = self._newest = status.last.epoch
         self._past = status.past[:PAST]
-        for place in self._past:
-            self._pass_by(place.epoch, inf)
+        self._leave_what_was()
         shelf = self._buffer.shelf(self._at)
         shelf.begin(max(1, status.start))
         shelf.skip = status.skip if shelf.start == status.start else 0
@@ -338,6 +338,13 @@ class Follower(Large):
                 first = int(told) + 1
                 self._below.missed(Place(epoch, first), Place(epoch, last))
                 tree.announce(Missed(self.topic, epoch.root, first, last, epoch.counter))
+
+    def _leave_what_was(self) -> None:
+        """What was numbered before a subscriber came is not missed. What comes beyond it is: a rival that
+        does not know yet that another has followed may still number messages."""
+        for place in self._past:
+            if self._at is not None and place.epoch < self._at:
+                self._pass_by(place.epoch, place.sequence)
 
     def _pass_by(self, epoch: Epoch, last: float) -> None:
         self._been.pop(epoch, None)

@@ -21,6 +21,8 @@ it. This is that, and what the paper leaves out:
 - *Two roots.* If a root hears of an epoch above its own it begins one above both. Whoever has reigned and
   then sees that the epochs known to others leave out some of what it had numbered publishes that again. So
   does the root with what it has of others' epochs; for the rest it asks who numbered it.
+  Whoever comes meanwhile, and hears of what the lower one had numbered by then, is told of the rest that
+  it has missed: perhaps too much, since no number says when it was given.
 - *Late joiners* (``since=Last(n)``) begin with the last n messages if the parent holds these, or n numbers
   before the last. The rest is a gap like others, but it is not announced if it is lost: it was there before.
 
@@ -309,8 +311,7 @@ class Ordered(Follower):
         self._buffer.shelf(epoch).begin(1)
         if self._at is None:
             self._at, self._blank = epoch, not self._past
-            for place in self._past:  # what was before is not missed, what came beyond it is
-                self._pass_by(place.epoch, place.sequence)
+            self._leave_what_was()
         self._reigns, self._began_at, self._first = True, tree.now, before is None
         if told:
             self._rival(TreeStatus(told[0], told[1:]), tree)
