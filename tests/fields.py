@@ -216,7 +216,7 @@ class Live(Field):
         raise AssertionError(f"not within {PATIENCE} s: {what}")
 
     async def pause(self) -> None:
-        await trio.sleep(0.05)
+        await trio.sleep(0.05)  # between two looks at a condition, or for real time to pass
 
     def id(self, number: int) -> Id:
         return ids.parse(self._nodes[number].id)

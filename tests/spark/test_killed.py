@@ -45,7 +45,7 @@ async def main(directory):
                 recorded = node.statistics().trace.recorded
                 while (now := node.statistics().trace).written < recorded:
                     assert not now.lost, now
-                    await trio.sleep(0.005)
+                    await trio.sleep(0.005)  # the writer is another thread: polling
                 print(count, flush=True)
 
 trio.run(main, sys.argv[1])
