@@ -12,12 +12,12 @@ import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-import grpc
 import trio
 
 from overlaymq.config import LinkConfig
 from overlaymq.errors import LinkRefused
 from overlaymq.transport import _io_thread, codec, grpc_options
+from overlaymq.transport.grpc_core import grpc
 from overlaymq.transport.grpc_link import explain
 
 if TYPE_CHECKING:

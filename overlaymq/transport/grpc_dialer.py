@@ -10,12 +10,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-import grpc
-
 from overlaymq.errors import ConfigError
 from overlaymq.ids import Id, short
 from overlaymq.messages import Peer
 from overlaymq.transport import codec, grpc_options, handshake
+from overlaymq.transport.grpc_core import grpc
 from overlaymq.transport.grpc_link import ClientStream, Link, explain
 from overlaymq.transport.handshake import Refused
 

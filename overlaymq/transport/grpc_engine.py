@@ -10,10 +10,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-import grpc
-
 from overlaymq.messages import Peer
 from overlaymq.transport import grpc_options
+from overlaymq.transport.grpc_core import grpc
 from overlaymq.transport.grpc_dialer import Dialer
 from overlaymq.transport.grpc_lane import Lane
 from overlaymq.transport.grpc_link import Link, State

@@ -19,9 +19,8 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
-import grpc
-
 from overlaymq.transport import codec
+from overlaymq.transport.grpc_core import grpc
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

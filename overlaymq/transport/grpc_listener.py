@@ -12,10 +12,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-import grpc
-
 from overlaymq.ids import short
 from overlaymq.transport import codec, grpc_options, handshake
+from overlaymq.transport.grpc_core import grpc
 from overlaymq.transport.grpc_dialer import CONTROL, DATA, SIMULTANEOUS
 from overlaymq.transport.grpc_link import Link, ServerStream, State, explain
 from overlaymq.transport.handshake import Refused

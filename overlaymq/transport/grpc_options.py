@@ -6,9 +6,8 @@ import ipaddress
 import socket
 from typing import TYPE_CHECKING, Any
 
-import grpc
-
 from overlaymq.errors import ConfigError
+from overlaymq.transport.grpc_core import grpc
 from overlaymq.transport.handshake import Refused
 
 if TYPE_CHECKING:
