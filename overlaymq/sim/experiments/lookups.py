@@ -124,3 +124,14 @@ def delay_to(network: NetworkModel, route: Sequence[Peer], last: Peer) -> float:
             break
         total += network.delay(here.address, there.address)
     return total
+
+
+def delay_past(network: NetworkModel, route: Sequence[Peer], length: float) -> float:
+    """The delay along a route up to the end of its first hop of at least this length, or of the route."""
+    total = 0.0
+    for here, there in pairwise(route):
+        hop = network.delay(here.address, there.address)
+        total += hop
+        if hop >= length:
+            break
+    return total

@@ -15,6 +15,11 @@ far does each travel until the two routes meet? Held is the delay along the rout
 network, which the publications mean. Beside it: the direct delay to the node where they meet, the other
 networks, and pairs and keys drawn without regard to distance. The figures show all of it over the distance
 of the sources.
+
+Why they do not meet sooner: hops shorter than d lead the two to different nodes as a rule, as the nodes near
+the one are not those near the other. So they meet at the end of a hop that is about as long as d or longer.
+Where the first hop of at least that length ends is a row of its own; hops grow several-fold from one to the
+next, so it is well beyond d.
 """
 
 from __future__ import annotations
@@ -41,6 +46,7 @@ from overlaymq.sim.experiments.configs import QUIET
 from overlaymq.sim.experiments.lookups import (
     Routes,
     Stretch,
+    delay_past,
     delay_to,
     first_shared,
     random_lookups,
@@ -53,7 +59,7 @@ from overlaymq.sim.topology import TopologyNetwork, TransitStub
 from overlaymq.sim.topology.mercator import Mercator, MercatorParameters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from overlaymq.messages import Peer
     from overlaymq.sim.experiments.base import Progress
@@ -103,12 +109,15 @@ class Merging:
         self.apart: list[float] = []
         self.along: list[float] = []
         self.direct: list[float] = []
+        self.long_hop: list[float] = []
 
-    def add(self, apart: float, along: tuple[float, float], direct: tuple[float, float]) -> None:
-        """A pair: how far its nodes are apart, and how far each is from where the routes meet."""
+    def add(self, network: NetworkModel, apart: float, routes: Sequence[list[Peer]]) -> None:
+        """A pair: how far its nodes are apart, and the routes of their messages."""
+        meeting = first_shared(*routes)
         self.apart.append(apart)
-        self.along.append(sum(along) / 2)
-        self.direct.append(sum(direct) / 2)
+        self.along.append(_mean([delay_to(network, route, meeting) for route in routes]))
+        self.direct.append(_mean([_direct(network, route[0], meeting) for route in routes]))
+        self.long_hop.append(_mean([delay_past(network, route, apart) for route in routes]))
 
     def ratio(self, travelled: list[float]) -> float:
         """Mean distance to the meeting over mean distance of the sources."""
@@ -214,12 +223,7 @@ def _merging(ring: Ring, progress: Progress, far: bool) -> Merging:
             routes.pop(request) or [node.pastry.me]
             for request, node in zip(requests, (one, other), strict=True)
         ]
-        meeting = first_shared(*passed)
-        merging.add(
-            apart,
-            (delay_to(network, passed[0], meeting), delay_to(network, passed[1], meeting)),
-            (_direct(network, passed[0][0], meeting), _direct(network, passed[1][0], meeting)),
-        )
+        merging.add(network, apart, passed)
         if number % 100 == 0:
             progress("merging", number, PAIRS)
     return merging
@@ -266,6 +270,9 @@ def _rows(places: dict[str, Place]) -> list[Row]:
                 if travelled is not far.along:
                     metric = f"the same, {name}, {kind}, {way}"
                     rows.append(row("PA-7/other", pairs.ratio(travelled), metric=metric))
+    for name, place in places.items():
+        metric = f"to the end of the first hop as long as the sources are apart, {name}, far keys"
+        rows.append(row("PA-7/other", place.far.ratio(place.far.long_hop), metric=metric))
     rows.append(row("PA-5/other", plane.stretch.mean, metric="mean of the ratios, plane"))
     for name in ("transit-stub", "Mercator"):
         metric = f"mean route over mean direct delay, {name}"
