@@ -325,7 +325,9 @@ class Node:
         return await self._driver.drain(seconds)
 
     async def leave(self) -> None:
-        """Leave the overlay now, before the block ends: neighbours are told, subscriptions end."""
+        """Leave the overlay before the block ends, as its end would: what others need is passed on within
+        ``link.grace``, neighbours are told, subscriptions end."""
+        await self._driver.drain(self._driver.config.link.grace)
         self._driver.stop("the node has left the overlay")
         await self._driver.transport.aclose()
 

@@ -62,6 +62,7 @@ class Direct(Rooted):
     """See the module's text."""
 
     __slots__ = (
+        "_departing",
         "_fed_by",
         "_history",
         "_last",
@@ -76,6 +77,7 @@ class Direct(Rooted):
     def __init__(self, descriptor: Descriptor, around: Surroundings) -> None:
         super().__init__(descriptor, around)
         self._history = History(around.delivery.history, around.delivery.history_bytes)
+        self._departing = False
         self._fed_by: Peer | None = None
         self._lost_parent = False
         self._last = 0
@@ -140,6 +142,7 @@ class Direct(Rooted):
         if isinstance(message, Register):
             return self._add(message.member, message.last, message.note, now)
         if isinstance(message, RootQuery):
+            self._remember_writer(source)
             return [Send(source, self._root_is(self.around.me))]
         return []
 
@@ -154,6 +157,16 @@ class Direct(Rooted):
         if self._subscribed:
             effects += self._join(now)
         return effects + self._flush(now)
+
+    def depart(self, now: float) -> Effects:
+        """The next root is told when the node abdicates."""
+        self._departing = True
+        return []
+
+    @property
+    def needed(self) -> bool:
+        """For what it holds for the root, or may still get."""
+        return bool(self._waiting) or self._stays
 
     def failed(self, peer: Peer, now: float) -> Effects:
         """A member is gone, or the root: find the new one."""
@@ -179,6 +192,9 @@ class Direct(Rooted):
             return self._ask_again() if timer.round == self._asking else []
         if timer.part == "topic.upcall":
             return self._timed(timer.round, now)
+        if timer.part == "topic.stay":
+            self._stays = False
+            return []
         if timer.round != self._round:
             return []
         for id_ in [id_ for id_, member in self._children.items() if member.expires <= now]:
@@ -277,8 +293,9 @@ class Direct(Rooted):
         members = tuple([member.peer for member in self._children.values()])
         told = self._root_is(root)
         self._children.clear()
-        handover = Send(root, Handover(self.descriptor, members))
-        return [handover, *[Send(member, told) for member in members if member.id != me]]
+        effects: Effects = [Send(root, Handover(self.descriptor, members))]
+        effects += [Send(member, told) for member in members if member.id != me]
+        return effects + self._linger(root) if self._departing else effects
 
     def _take_over(self, peer: Peer, handover: Handover, now: float) -> Effects:
         effects: Effects = []
@@ -295,6 +312,8 @@ class Direct(Rooted):
             if self._subscribed:
                 return [Deliver(batch)]
             return [Notify(Dropped("not subscribed", batch.count, batch))]
+        if self._is_root:
+            self._remember_writer(peer)
         effects = self._to_root(batch, now)
         if self._root is not None and not self._is_root:
             effects.append(Send(peer, self._root_is(self._root)))

@@ -5,6 +5,10 @@ A publisher asks for the root once, by routing to the topic's key, and sends to 
 not known, batches wait, bounded by two windows: publishers stop at one window of their own, the second is
 for batches in transit.
 
+A root that leaves has an heir before it goes. It tells those who have published or asked for it, and stays a
+little: what they sent before they knew is on its way, and would find nobody. (Where the root acknowledges,
+publishers send it again.)
+
 A strategy that builds on this fills in ``_spread``, which disseminates a batch from the root, and ``_above``,
 its parent. It calls the application's upcalls through what is here, which keeps their view of the tree.
 """
@@ -47,6 +51,11 @@ if TYPE_CHECKING:
         Skipped,
     )
 
+STAY = 0.5
+"""Seconds that a root stays after it has handed over because it leaves, to redirect what is on its way to it:
+a guess, some round trips."""
+MAX_WRITERS = 1024
+"""Publishers that a root remembers: a guess."""
 MAX_HOPS_TO_ROOT = 8  # more means that nodes take each other for the root; routing will settle it
 
 
@@ -63,10 +72,12 @@ class Rooted(Upcalling):
         "_root",
         "_root_until",
         "_sender",
+        "_stays",
         "_subscribed",
         "_tree",
         "_waiting",
         "_waiting_size",
+        "_writers",
     )
 
     def __init__(self, descriptor: Descriptor, around: Surroundings) -> None:
@@ -84,6 +95,10 @@ class Rooted(Upcalling):
         self._outbox_watched = False
         self._posted_to: Peer | None = None
         self._sender: Peer | None = None
+        self._writers: dict[Id, Peer] = {}
+        """Who sent publications to this root, or asked for it."""
+        self._stays = False
+        """Whether this node has handed over because it leaves, and may still be taken for the root."""
         self._children: dict[Id, Child] = {}
         self._tree = Tree(around.me, descriptor, self._children)
 
@@ -140,6 +155,31 @@ class Rooted(Upcalling):
         if self._root is not None and self._root.id == peer.id and not self._is_root:
             self._root = None
         return []
+
+    # --- a root that leaves ---
+
+    def _remember_writer(self, peer: Peer) -> None:
+        if peer.id in self._writers or peer.id == self.around.me.id:
+            return
+        if len(self._writers) >= MAX_WRITERS:
+            del self._writers[next(iter(self._writers))]
+        self._writers[peer.id] = peer
+
+    def _tell_writers(self, root: Peer) -> list[Send]:
+        """Who publishes seldom would find out only when this node is gone, and its message with it."""
+        told = [Send(peer, self._root_is(root)) for peer in self._writers.values()]
+        self._writers.clear()
+        return told
+
+    def _linger(self, heir: Peer) -> Effects:
+        """This node has handed over and will go when nothing more can be on its way to it."""
+        told = self._tell_writers(heir)
+        if not told or self.around.mode is not None:
+            return [*told]
+        self._stays = True
+        return [*told, SetTimer(Timer("topic.stay", self.descriptor.id), STAY)]
+
+    # --- publications on their way to the root ---
 
     def _to_root(self, batch: Batch, now: float) -> Effects:
         if self._is_root and (self.around.mode is None or self.around.mode.sequencing):

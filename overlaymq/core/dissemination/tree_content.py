@@ -73,8 +73,8 @@ class ContentTree(LateJoining):
 
     @property
     def needed(self) -> bool:
-        """A forwarder is needed by its children, and for what it holds for the root."""
-        if self._waiting or len(self._outbox):
+        """A forwarder is needed by its children, and for what it holds for the root or may still get."""
+        if self._waiting or len(self._outbox) or self._stays:
             return True
         return bool(self._children) and not self._acts_as_root
 

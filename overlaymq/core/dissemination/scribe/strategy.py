@@ -104,6 +104,7 @@ class Scribe(Searching):
             if isinstance(message, RootQuery):
                 return [Send(source, self._root_is(self._root))]
         if isinstance(message, RootQuery):
+            self._remember_writer(source)
             return [Send(source, self._root_is(self.around.me)), *self._expect_publication(now)]
         if isinstance(message, TreeAnycast):
             return self._visited(message, now)
@@ -135,6 +136,9 @@ class Scribe(Searching):
                 return self._tick(now)
             case "topic.collapse":
                 return self._collapse(now)
+            case "topic.stay":
+                self._stays = False
+                return []
         return self._move_timer(timer, now) + self._timed_out(timer, now)
 
     @property
@@ -158,6 +162,10 @@ class Scribe(Searching):
             *self._announce_ready(),
         ]
 
+    def _hand_over(self, root: Peer, now: float, size: int | None = None) -> Effects:
+        effects = super()._hand_over(root, now, size)
+        return effects + self._linger(root) if self._departing else effects
+
     # --- batches ---
 
     def _receive_batch(self, peer: Peer, batch: Batch, now: float) -> Effects:
@@ -167,6 +175,8 @@ class Scribe(Searching):
                 # What comes down the tree is no publication: the root would spread it again, and again.
                 not_numbered = Notify(Dropped("no number from the parent", batch.count, batch))
                 return [not_numbered, Send(peer, refusal(batch, self._root))]
+            if self._acts_as_root:
+                self._remember_writer(peer)
             self._sender = peer
             effects = self._to_root(batch, now)
             self._sender = None

@@ -21,24 +21,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from overlaymq.core.dissemination.outbox import Outbox
-from overlaymq.core.dissemination.rooted import MAX_HOPS_TO_ROOT, next_hop, refusal
+from overlaymq.core.dissemination.rooted import MAX_HOPS_TO_ROOT, STAY, next_hop, refusal
 from overlaymq.core.dissemination.sv.joining import Joining
 from overlaymq.events import Dropped, Notify, Route, Send, SetTimer, Timer
 
 if TYPE_CHECKING:
     from overlaymq.core.dissemination.base import Effects, Surroundings
-    from overlaymq.ids import Id
     from overlaymq.messages import Batch, BatchRefused, Descriptor, Handover, Peer
 
 PATIENCE = 2
 """Tries of a join that a new root waits for: a guess."""
-STAY = 0.5
-"""Seconds that a root stays after it has handed over because it leaves, to redirect what is on its way to it:
-a guess, some round trips."""
 REMAIN = 2.0
 """Seconds after which one that has not gone then will not go soon: a guess, above ``link.grace``."""
-MAX_WRITERS = 1024
-"""Publishers that a root remembers: a guess."""
 FOLLOWED = 3
 """Hints of who is the root that are followed for one batch; then it is looked up: a guess."""
 
@@ -54,10 +48,6 @@ class Polite(Joining):
         self._gathers = 0
         """How many members the tree of the root before had, while they look for other parents."""
         self._gatherings = 0
-        self._writers: dict[Id, Peer] = {}
-        """Who sent publications to this root."""
-        self._stays = False
-        """Whether this node has handed over because it leaves, and may still be taken for the root."""
         self._remains = False
         """Whether it has not gone all the same."""
 
@@ -69,19 +59,6 @@ class Polite(Joining):
         if self._has_abdicated:
             return bool(self._stays or self._waiting or len(self._outbox))
         return super().needed
-
-    def _remember_writer(self, peer: Peer) -> None:
-        if peer.id in self._writers:
-            return
-        if len(self._writers) >= MAX_WRITERS:
-            del self._writers[next(iter(self._writers))]
-        self._writers[peer.id] = peer
-
-    def _tell_writers(self, root: Peer) -> Effects:
-        """Who publishes seldom would find out only when this node is gone, and its message with it."""
-        told = [Send(peer, self._root_is(root)) for peer in self._writers.values()]
-        self._writers.clear()
-        return [*told]
 
     def _stay(self) -> Effects:
         self._stays = bool(self._children)
