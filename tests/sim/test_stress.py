@@ -17,6 +17,7 @@ from overlaymq.sim.topology import (
     TransitStubParameters,
     multicast_links,
 )
+from overlaymq.sim.topology.stress import both_ways
 
 if TYPE_CHECKING:
     import pytest
@@ -126,3 +127,20 @@ def test_a_node_placed_later_adds_links_at_the_end() -> None:
     before = stress.per_link()
     network.place("late")
     assert np.array_equal(stress.per_link(), [*before, 0, 0])
+
+
+def test_both_ways_adds_the_two_directions_of_every_link() -> None:
+    network = fresh_network()
+    there, back, both = (LinkStress(network) for _ in range(3))
+    there.count(NODES[0], NODES[1], 3)
+    back.count(NODES[1], NODES[0], 4)
+    both.count(NODES[0], NODES[1], 3)
+    both.count(NODES[1], NODES[0], 4)
+    folded = both_ways(network, both.per_link())
+    assert len(folded) == len(network.topology.links) + len(NODES)
+    assert folded.sum() == both.per_link().sum()
+    one, other = (both_ways(network, way.per_link()) for way in (there, back))
+    assert np.array_equal(folded, one + other)
+    # Each end's LAN link carries what comes and what goes.
+    assert folded[len(network.topology.links) :].tolist()[:2] == [7, 7]
+    assert np.count_nonzero(both.per_link() == 7) == 0

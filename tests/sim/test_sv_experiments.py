@@ -42,6 +42,22 @@ def test_both_trees_reach_everybody_and_only_the_sv_tree_is_polite(world: SvWorl
     assert world.impolite == 0
 
 
+def test_tables_have_the_papers_base_and_leaf_set(world: SvWorld) -> None:
+    """Reference: SV 4.1: a base of size 8, a leaf set of size 16."""
+    assert (1 << world.config.digit_bits, world.config.leaf_set_size) == (8, 16)
+    tables = [node.pastry.state.table for node in world.nodes.values()]
+    assert {table.bits for table in tables} == {3}
+    assert max(len(table.row(0)) for table in tables) == 7
+
+
+def test_no_copy_is_lost_when_directions_are_added_up(world: SvWorld) -> None:
+    """Reference: SV-8, the reading that is not judged."""
+    tree = measure_tree(world, world.add_pair(10))
+    for shape in (tree.sv, tree.rpf):
+        assert shape.both_ways.sum() == shape.stress.sum()
+        assert len(shape.both_ways) <= np.count_nonzero(shape.stress) <= 2 * len(shape.both_ways)
+
+
 def test_few_subscribers_are_fed_sooner_than_by_reverse_routes(world: SvWorld) -> None:
     """Reference: SV Figure 10, SV-7: where tables do not know distances."""
     trees = [measure_tree(world, world.add_pair(10)) for _ in range(4)]

@@ -87,6 +87,13 @@ class LinkStress:
         self._folded = len(pairs)
 
 
+def both_ways(network: TopologyNetwork, per_link: Indexes) -> Indexes:
+    """Messages carried by each link in either direction, of those by each directed one."""
+    links = len(network.topology.links)
+    core, lan = np.split(per_link, [2 * links])
+    return np.concatenate((core[:links] + core[links:], lan[::2] + lan[1::2]))
+
+
 def multicast_links(network: TopologyNetwork, source: str, members: Iterable[str]) -> Indexes:
     """The directed links of an IP multicast, each of which carries it once.
 
