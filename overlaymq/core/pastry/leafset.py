@@ -64,6 +64,11 @@ class LeafSet:
         return self._peers
 
     @property
+    def offsets(self) -> list[int]:
+        """How far clockwise each of the members is. Not a copy."""
+        return self._offsets
+
+    @property
     def clockwise(self) -> list[Peer]:
         """The clockwise half, nearest first."""
         return self._peers[: self.half]

@@ -75,7 +75,7 @@ class Repair:
             if extreme is not None and extreme.id not in state.suspects:
                 state.liveness.probe(extreme)
             else:
-                self._ask_outsiders(side, 1)
+                self.ask_outsiders(side, 1)
 
     def fill_leaf_set(self) -> None:
         """There is a gap, and no question is under way. Who was asked last time and could not help is not
@@ -85,10 +85,11 @@ class Repair:
         self.close_gap()
         if members == self._gap:
             for side in (1, -1):
-                self._ask_outsiders(side, OUTSIDERS_ASKED)
+                self.ask_outsiders(side)
         self._gap = members
 
-    def _ask_outsiders(self, side: int, count: int) -> None:
+    def ask_outsiders(self, side: int, count: int = OUTSIDERS_ASKED) -> None:
+        """Probe the nearest nodes that way that are not in the leaf set."""
         state = self._state
         me = state.me.id
         outsiders = [peer for peer in state.table.peers if state.leaves.get(peer.id) is None]
@@ -159,7 +160,9 @@ class Repair:
                 table.consider(leaf, inf)
                 state.measure(leaf)
                 found = True
-        return found or state.leaves.span(*table.span(slot))
+        low, high = table.span(slot)
+        within = state.reach.covers(low) and state.reach.covers(high)
+        return found or (within and state.leaves.span(low, high))
 
     def _start(self, slot: int) -> None:
         state = self._state

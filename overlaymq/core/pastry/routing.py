@@ -44,7 +44,7 @@ def next_hop(
 ) -> tuple[Way, Peer]:
     """Where a message goes. ``avoid`` are nodes that just failed it; ``absent`` are treated as unknown."""
     leaves = state.leaves
-    if leaves.covers(key) or state.whole_ring():
+    if state.reach.covers(key):
         owner = leaves.closest(key, absent)
         if owner is state.me:
             return Way.DELIVER, owner
