@@ -222,6 +222,7 @@ class Joining:
         state = self._state
         self.phase = Phase.ACTIVE
         state.active = True
+        state.reach.leaves_changed()
         state.leaves_changed = True
         state.release_due = True
         state.notify(Joined())

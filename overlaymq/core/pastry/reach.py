@@ -156,7 +156,7 @@ class Reach:
         for other in (peer, *named):
             grown = self._allow_for(other, grown)
         self._before, self._after = grown
-        self._state.on_reach_changed()
+        self._state.on_leaves_changed()
 
     def _joined(self, place: int, before: int, after: int) -> tuple[int, int] | None:
         """This node's reach and that of another, if they touch. On a ring they may do so on both sides."""
@@ -185,6 +185,10 @@ class Reach:
                 self._unheard = (*self._unheard, id_)
             return grown
         return shorter
+
+    def awaits(self, id_: Id) -> bool:
+        """Whether the reach ends before this node until it is verified."""
+        return id_ in self._unheard
 
     def _look_at_unheard(self) -> None:
         state = self._state
@@ -227,7 +231,7 @@ class Reach:
                 state.repair.ask_outsiders(side)
         elif not len(state.leaves) and not state.liveness.probing and self._torn_long(1):
             self.found_ring()
-            state.on_reach_changed()
+            state.on_leaves_changed()
 
     def _beyond(self) -> Iterator[Peer]:
         """On each side that needs it the last member within reach, and the first that is not."""
@@ -257,7 +261,7 @@ class Reach:
             else:
                 self._before = max(self._before, distance)
         if bridged:
-            state.on_reach_changed()
+            state.on_leaves_changed()
         return bridged
 
     def _torn_long(self, side: int) -> bool:

@@ -252,10 +252,6 @@ class State:
         self.reach.leaves_changed()
         self.leases.leaves_changed()
 
-    def on_reach_changed(self) -> None:
-        """There may be other neighbours in the same leaf set."""
-        self.on_leaves_changed()
-
     def empty_leaf_set(self) -> None:
         """Begin anew: nobody is near, in doubt or dead."""
         self.suspects.clear()
@@ -288,7 +284,7 @@ class State:
         self.suspects.pop(id_, None)
         self.release_due = True
         was_leaf = self.leaves.remove(id_)
-        if was_leaf:
+        if was_leaf or self.reach.awaits(id_):
             self.on_leaves_changed()
         slot = self.table.slot(id_)
         was_entry = self.table.remove(id_)
