@@ -122,6 +122,18 @@ class Reach:
         first = bisect_left(offsets, RING - before)
         return first < len(offsets) and offset >= offsets[first]
 
+    def in_gap(self, key: Id) -> bool:
+        """Whether a key lies on a torn side, before the nearest member there."""
+        if not self.torn:
+            return False
+        offsets = self._state.leaves.offsets
+        offset = (key - self._state.me.id) % RING
+        if not offsets:
+            return True
+        return (self.right is None and offset < offsets[0]) or (
+            self.left is None and offset > offsets[-1]
+        )
+
     # --- how it changes ----------------------------------------------------------------------------
 
     def found_ring(self) -> None:
