@@ -17,13 +17,13 @@ without a neighbour is *torn*: nothing on it is answered for.
   reaches as far as both together, but ends before the first node that was named to it and is not in its leaf
   set. Those being probed end it only until they have answered or are verified dead.
 - A full leaf set drops the farther ones: the reach ends at its extremes.
-- A death does not shorten it: that nobody is left there is known. So the two ends of a gap of at most l
-  nodes, each of which knew l/2 of them, prove to each other at their first contact that they are neighbours.
+- A death does not shorten it: that nobody is left there is known. The two ends of a gap of fewer than l nodes
+  knew l/2 of them each, and so one in common: at their first contact they prove to be neighbours.
 
 No rule but the first adds what no one knew, and each node in the reach of another is named by it: by induction
 no two neighbours leap over a third. A node that joins later is confirmed by all whose reach it is in (``join``).
 
-*A gap of more than l* has a middle that nobody reaches. A torn end asks everyone it knows, once, and then the
+*A gap of l or more* has a middle that nobody reaches. A torn end asks everyone it knows, once, and then the
 nearest nodes, again and again; each names those that are nearer, until the nearest is found. There may be more
 than one gap, with live nodes between them who have not found out yet: these seek as well, and know within a
 lease and a round of probes that they are torn. So only a side that has been torn for that long
@@ -159,10 +159,9 @@ class Reach:
         """A node has told its reach and its leaf set; those fitting this node's are being probed."""
         if self._complete():
             return
-        place = (peer.id - self._state.me.id) % RING
-        grown = self._joined(place, before, after)
-        if grown is None and self._bridge(peer):
-            grown = self._joined(place, before, after)
+        # In a small ring it may be within reach on one side and be found across a gap on the other.
+        self._bridge(peer)
+        grown = self._joined((peer.id - self._state.me.id) % RING, before, after)
         if grown is None or grown == (self._before, self._after):
             return
         for other in (peer, *named):
@@ -256,7 +255,7 @@ class Reach:
         if first > max(len(leaves) - leaves.half, 0):
             yield from leaves.members[first - 1 : first + 1]
 
-    def _bridge(self, peer: Peer) -> bool:
+    def _bridge(self, peer: Peer) -> None:
         """Take a node that has just spoken for the neighbour across a gap that nobody knows all of."""
         state, leaves = self._state, self._state.leaves
         bridged = False
@@ -273,16 +272,15 @@ class Reach:
             else:
                 self._before = max(self._before, distance)
         if bridged:
+            if self._before + self._after >= ALL_AROUND:
+                self._before = self._after = ALL_AROUND
             state.on_leaves_changed()
-        return bridged
 
     def _torn_long(self, side: int) -> bool:
         state = self._state
         since = self._torn[0 if side > 0 else 1]
         return (
-            state.active
-            and since is not None
-            and state.now - since >= search_seconds(state.config)
+            state.active and since is not None and state.now - since >= search_seconds(state.config)
         )
 
     def _watch(self) -> None:
