@@ -384,6 +384,8 @@ class Planner:
         side: list[int] = []
         for group in range(round(self._draw(f"partition {index} groups", partition.groups))):
             size = round(self._draw(f"partition {index} adjacent {group}", partition.adjacent))
+            # In a small trial somebody must be left for newcomers to meet.
+            size = min(size, 3 * len(ring) // 4 - len(side))
             side += [ring[(at + step) % len(ring)] for step in range(size)]
             at += size + round(self._draw(f"partition {index} between {group}", partition.between))
         return tuple(sorted(set(side)))

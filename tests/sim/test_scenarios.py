@@ -49,13 +49,15 @@ def written(path: Path, text: str) -> str:
 # --- files -----------------------------------------------------------------------------------------
 
 
-def test_there_are_nine_kinds_of_trouble() -> None:
+def test_there_are_eleven_kinds_of_trouble() -> None:
     assert NAMES == [
         "churn-and-loss",
         "clock-skew",
         "crashes-adjacent",
+        "crashes-beyond",
         "flash-crowd",
         "heavy-loss",
+        "neighbours-cut-off",
         "one-way-partition",
         "partition-and-heal",
         "restarts",

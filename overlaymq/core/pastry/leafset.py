@@ -7,11 +7,11 @@ half, its last l/2 the counter-clockwise one, so each half is ordered and indepe
 with fewer than l members the halves overlap by construction. A node that is in neither half is dropped.
 
 Fewer than l members can mean two things: the ring is that small and every node is known, or a failure
-has left a gap. The leaf set alone cannot tell; ``State.whole_ring`` can, because in the first case no
-node outside the leaf set is known anywhere. Only nodes heard from directly may be added (MSPastry).
+has left a gap; and after more failures than that the nearest member need not be the neighbour. The leaf set
+alone cannot tell; ``reach`` can. Only nodes heard from directly may be added (MSPastry).
 
 Deviation: FreePastry keeps two lists and lets a half stay short after a removal. Here the other half
-moves up, and the difference is made by ``State.whole_ring``.
+moves up, and the difference is made by ``reach``.
 """
 
 from __future__ import annotations

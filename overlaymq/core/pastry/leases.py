@@ -6,8 +6,9 @@ processes stall and networks part, so live nodes are. FreePastry closes that gap
 
 - A node asks its left and its right neighbour every ``heartbeat_every`` seconds. The question is also its
   heartbeat, and an answer that does not come starts a probe, so the two share their cost.
-- A neighbour grants the lease only if no other node is between the two in *its* leaf set. Otherwise it
-  probes the one who asked, and the two leaf sets are brought together.
+- A neighbour grants the lease only if no other node is between the two in *its* leaf set, and it knows
+  everybody there (``reach``). Otherwise it probes the one who asked, and the two leaf sets are brought
+  together. Nor is anybody asked who may not be the neighbour.
 - Whoever has granted a lease does not remove the other before it has run out, however dead it looks,
   unless the other says goodbye or its machine says that the process is gone.
 - A node answers for a key only under a lease from the neighbour on the key's side, and only if it is

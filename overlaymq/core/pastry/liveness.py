@@ -16,7 +16,8 @@ A leaf probe carries the prober's leaf set and the ids it believes failed. Whoev
 probe or its answer enters the leaf set; those it names are probed before they may, but only as many as
 there is room for: a leaf set with a gap would admit the whole ring. The others are looked at again when
 no probe is outstanding, in case those preferred to them were dead. This is also how a joiner is
-confirmed: it is active once no probe is outstanding and its leaf set is complete.
+confirmed: it is active once no probe is outstanding, its leaf set is complete, and it knows who is next to it
+on both sides (``reach``).
 
 Deviations: MSPastry removes leaves that another node reports failed at once and adds them back when they
 answer; here, as in FreePastry, they stay until this node's own probe has failed. Rumours about nodes that

@@ -20,15 +20,15 @@ without a neighbour is *torn*: nothing on it is answered for.
 - A death does not shorten it: that nobody is left there is known. The two ends of a gap of fewer than l nodes
   knew l/2 of them each, and so one in common: at their first contact they prove to be neighbours.
 
-No rule but the first adds what no one knew, and each node in the reach of another is named by it: by induction
-no two neighbours leap over a third. A node that joins later is confirmed by all whose reach it is in (``join``).
+No rule but the first adds what nobody knew, and whoever is in the reach of a node is named by it: by
+induction no two neighbours leap over a third. Who joins later is confirmed by all whose reach it is in (``join``).
 
 *A gap of l or more* has a middle that nobody reaches. A torn end asks everyone it knows, once, and then the
-nearest nodes, again and again; each names those that are nearer, until the nearest is found. There may be more
-than one gap, with live nodes between them who have not found out yet: these seek as well, and know within a
-lease and a round of probes that they are torn. So only a side that has been torn for that long
-(``search_seconds``) takes the nearest node that it has found, when that one answers once more and names nobody
-between the two. Whom even so neither knows is in a ring of its own, and ``maintenance`` heals that.
+nearest nodes, again and again; each names those that are nearer, until the nearest is found. There may be
+more than one gap, with live nodes between them who have not found out yet: these seek as well, and know
+within a lease and a round of probes that they are torn. So only a side that has been torn for that long
+(``search_seconds``) takes the nearest node that it has found, when that one answers once more and names
+nobody between the two. Whom neither knows even so is in a ring of its own, and ``maintenance`` heals that.
 
 Deviation: Pastry gives up at l/2 adjacent failures; FreePastry and MSPastry take the nearest node they know.
 """
@@ -58,8 +58,9 @@ def search_seconds(config: PastryConfig) -> float:
 
 
 class Reach:
-    """``_before`` and ``_after``: how far, counter-clockwise and clockwise, but for ``_unheard``, who are being
-    probed. ``_torn``: since when a side has no neighbour. ``_sought``: everyone known has been asked."""
+    """``_before`` and ``_after``: how far, counter-clockwise and clockwise, but for ``_unheard``, who are
+    being probed. ``_torn``: since when a side (clockwise first) has no neighbour. ``_sought``: everyone
+    known has been asked."""
 
     __slots__ = ("_after", "_before", "_seeking", "_sought", "_state", "_torn", "_unheard")
 

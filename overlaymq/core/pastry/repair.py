@@ -2,7 +2,8 @@
 
 *Leaf set*: the extreme live member of the short side knows the nodes beyond; it is asked, and whom it
 names is heard from before being added. If a whole side is gone, or nobody on it could help, the table's
-nearest node that way is asked.
+nearest node that way is asked. Who is found so may be from anywhere: whether it is a neighbour, ``reach``
+knows.
 
 *Routing table*, lazily: another entry of the same row is asked for its entry of that slot, then entries of
 the next row, which share as many digits and cover wider ground. First this node looks at what it knows.

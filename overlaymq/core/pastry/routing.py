@@ -7,8 +7,8 @@ lengthens the prefix, or keeps it and comes closer, so there are no loops.
 
 Deviation, for consistency (MSPastry; FreePastry's leases serve the same end): if the owner is in the
 leaf set and merely suspected, the answer is HOLD. Handing the message to the next closest node would let
-two nodes believe they own one key. A key in a gap next to this node waits as well, until it is known who lives
-there (``reach``): whoever is beyond would send it back.
+two nodes believe they own one key. A key in a gap next to this node waits as well, until it is known who
+lives there (``reach``): whoever is beyond would send it back.
 """
 
 from __future__ import annotations

@@ -173,9 +173,9 @@ def test_a_small_ring_is_known_whole(count: int) -> None:
 def test_nobody_within_reach_is_unknown_and_gaps_close_in_time(
     gone: int, island: int, seed: int
 ) -> None:
-    """Adjacent nodes are cut off at once, or two groups with some left between. At no time does a node's reach hold an active node of
-    its side that is not in its leaf set. The gaps are closed in stated time: at first contact if the nodes
-    at its ends knew all of it, else after a search.
+    """Adjacent nodes are cut off at once, or two groups with some left between. At no time does a node's
+    reach hold an active node of its side that is not in its leaf set. The gaps are closed in stated time: at
+    first contact if the nodes at their ends knew all of it, else after a search.
 
     Reference: reach.py; issue 3, bar 4 (c)
     """
