@@ -19,7 +19,8 @@ A message whose acknowledgement was lost travels twice. Its source has given it 
 knows what the same neighbour hands over again (and acknowledges it again), and the owner what it has
 delivered already. At a hop the number of hops is part of the key: a message that comes round because two
 nodes disagree for a moment is no copy, neither of what was accepted nor of what was settled late. Random
-rather than counted: a restarted source begins anew, and nobody can use up numbers that another will need. Deviation: MSPastry does not say how copies are told.
+rather than counted: a restarted source begins anew, and nobody can use up numbers that another will need.
+Deviation: MSPastry does not say how copies are told.
 """
 
 from __future__ import annotations

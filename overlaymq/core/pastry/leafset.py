@@ -88,11 +88,6 @@ class LeafSet:
         """The nearest counter-clockwise neighbour."""
         return self._peers[-1] if self._peers else None
 
-    def beside(self, id_: Id) -> bool:
-        """Whether no member is between this node and that one."""
-        peers = self._peers
-        return bool(peers) and id_ in (peers[0].id, peers[-1].id)
-
     def get(self, id_: Id) -> Peer | None:
         """The member with this id."""
         offset = (id_ - self.me.id) % RING
@@ -149,14 +144,6 @@ class LeafSet:
     def clear(self) -> None:
         """Forget everybody."""
         self._offsets, self._peers, self._cached = [], [], None
-
-    def covers(self, key: Id) -> bool:
-        """Whether the key lies between the extreme members, each counted to its nearer side."""
-        offset = (key - self.me.id) % RING
-        split = self._split()
-        if split and offset <= self._offsets[split - 1]:
-            return True
-        return not offset or (split < len(self._offsets) and offset >= self._offsets[split])
 
     def span(self, low: Id, high: Id) -> bool:
         """Whether all ids from one clockwise to the other lie between the extreme members."""

@@ -20,8 +20,8 @@ without a neighbour is *torn*: nothing on it is answered for.
 - A death does not shorten it: that nobody is left there is known. The two ends of a gap of fewer than l nodes
   knew l/2 of them each, and so one in common: at their first contact they prove to be neighbours.
 
-No rule but the first adds what nobody knew, and whoever is in the reach of a node is named by it: by
-induction no two neighbours leap over a third. Who joins later is confirmed by all whose reach it is in (``join``).
+None of these adds what nobody knew, and whoever is in the reach of a node is named by it: by induction no two
+neighbours leap over a third. Who joins later is confirmed by all whose reach it is in (``join``).
 
 *A gap of l or more* has a middle that nobody reaches. A torn end asks everyone it knows, once, and then the
 nearest nodes, again and again; each names those that are nearer, until the nearest is found. There may be
@@ -225,7 +225,7 @@ class Reach:
         self._seeking = False
         if not state.joining.admitted:
             return
-        if any(since is not None for since in self._torn):
+        if state.active and any(since is not None for since in self._torn):
             self._seek()
         for peer in self._beyond():
             state.liveness.probe(peer)

@@ -12,7 +12,7 @@ from overlaymq.config import PastryConfig
 from overlaymq.core.pastry import Pastry
 from overlaymq.core.pastry.reach import ALL_AROUND, search_seconds
 from overlaymq.core.pastry.routing import Way, next_hop
-from overlaymq.ids import RING, Id
+from overlaymq.ids import RING, Id, clockwise
 from overlaymq.messages import Peer
 from overlaymq.sim.faults import Faults
 
@@ -75,6 +75,19 @@ def test_two_reaches_that_touch_are_one_and_others_are_not(
     for key in [*keys, *(end + step for end in ends for step in (-1, 0, 1))]:
         known = within(key, me, before, after) or within(key, other, its_before, its_after)
         assert within(key, me, *joined) == known or sum(joined) >= ALL_AROUND
+
+
+@given(me=IDS, ids=st.lists(IDS, min_size=10, max_size=40, unique=True), key=IDS)
+def test_a_full_set_covers_what_lies_between_its_extremes(me: Id, ids: list[Id], key: Id) -> None:
+    """Reference: protocols.md 1.2 (the leaf set's range)"""
+    node = alone(me, 8)
+    node.state.reach.found_ring()
+    for id_ in ids:
+        node.state.add_leaf(peer(id_))
+    leaves = node.state.leaves
+    low, high = leaves.ring[0].id, leaves.ring[-1].id
+    between = clockwise(low, key) <= clockwise(low, high)
+    assert node.state.reach.covers(key) == between
 
 
 def test_a_leaf_beyond_the_reach_is_no_neighbour() -> None:
