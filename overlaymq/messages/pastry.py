@@ -73,12 +73,14 @@ class StateReply(msgspec.Struct, frozen=True, gc=False):
 
 
 class LeafProbe(msgspec.Struct, frozen=True, gc=False):
-    """Are you there, and who is near you? Carries what the sender believes (MSPastry LS-PROBE), and
-    whether it is active or still joining."""
+    """Are you there, and who is near you? Carries what the sender believes (MSPastry LS-PROBE), whether it is
+    active or still joining, and how far counter-clockwise and clockwise it knows everybody."""
 
     leaves: tuple[Peer, ...] = ()
     failed: tuple[Id, ...] = ()
     active: bool = True
+    before: Id = Id(0)
+    after: Id = Id(0)
 
 
 class LeafProbeReply(msgspec.Struct, frozen=True, gc=False):
@@ -87,6 +89,8 @@ class LeafProbeReply(msgspec.Struct, frozen=True, gc=False):
     leaves: tuple[Peer, ...] = ()
     failed: tuple[Id, ...] = ()
     active: bool = True
+    before: Id = Id(0)
+    after: Id = Id(0)
 
 
 class Heartbeat(msgspec.Struct, frozen=True, gc=False):

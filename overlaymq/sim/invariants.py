@@ -66,10 +66,8 @@ def extents(pastry: Pastry) -> tuple[int, int]:
     # A key half-way between two nodes is the clockwise one's.
     before = ((me - members[-1].id) % RING) // 2
     after = ((members[0].id - me) % RING - 1) // 2
-    if leaves.full or state.whole_ring():
-        return before, after
-    covers_before = leaves.covers(Id((me - 1) % RING))
-    covers_after = leaves.covers(Id((me + 1) % RING))
+    covers_before = state.reach.covers(Id((me - 1) % RING))
+    covers_after = state.reach.covers(Id((me + 1) % RING))
     return before if covers_before else 0, after if covers_after else 0
 
 

@@ -89,6 +89,12 @@ class Partition(Section, frozen=True, kw_only=True):
     lasts: Range
     share: Range = 0.3
     one_way: bool = False
+    groups: Range = 0
+    """If any: not a share of all, but that many groups of neighbours on the ring,"""
+    adjacent: Range = 8
+    """of so many nodes each; a leaf set survives l/2 - 1 (Pastry Middleware 2001),"""
+    between: Range = 4
+    """with so many left between two groups."""
 
 
 class FaultSection(Section, frozen=True, kw_only=True):
@@ -360,13 +366,38 @@ class Planner:
     def _cut(self) -> None:
         for index, (start, end) in enumerate(self.partitions):
             partition = self.scenario.faults.partitions[index]
-            random = self._random(f"partition {index} side")
-            share = self._draw(f"partition {index} share", partition.share)
-            # Nodes that come later have a side, too.
-            side = tuple(n for n in range(self.next_number) if random.random() < share)
+            if partition.groups:
+                side = self._groups(index, start)
+            else:
+                random = self._random(f"partition {index} side")
+                share = self._draw(f"partition {index} share", partition.share)
+                # Nodes that come later have a side, too.
+                side = tuple(n for n in range(self.next_number) if random.random() < share)
             deed: Deed = "one-way" if partition.one_way else "part"
             self.actions.append(Action(at=round(start, 3), do=deed, nodes=side))
             self.actions.append(Action(at=round(end, 3), do="heal"))
+
+    def _groups(self, index: int, start: float) -> tuple[int, ...]:
+        partition = self.scenario.faults.partitions[index]
+        ring = sorted(self._up_at(start), key=lambda number: node_id(self.seed, number))
+        at = self._random(f"partition {index} place").randrange(len(ring))
+        side: list[int] = []
+        for group in range(round(self._draw(f"partition {index} groups", partition.groups))):
+            size = round(self._draw(f"partition {index} adjacent {group}", partition.adjacent))
+            # In a small trial somebody must be left for newcomers to meet.
+            size = min(size, 3 * len(ring) // 4 - len(side))
+            side += [ring[(at + step) % len(ring)] for step in range(size)]
+            at += size + round(self._draw(f"partition {index} between {group}", partition.between))
+        return tuple(sorted(set(side)))
+
+    def _up_at(self, time: float) -> set[int]:
+        up = set(range(self.size))
+        for action in sorted(self.actions, key=lambda action: action.at):
+            if action.at < time and action.do in ("join", "return"):
+                up.add(action.node)
+            elif action.at < time and action.do in ("crash", "leave"):
+                up.discard(action.node)
+        return up
 
 
 # --- files -----------------------------------------------------------------------------------------

@@ -110,7 +110,7 @@ def test_a_side_where_nobody_is_known_is_not_in_the_range() -> None:
     pastry = next(iter(ring.nodes.values())).pastry
     for leaf in pastry.state.leaves.clockwise:
         pastry.state.leaves.remove(leaf.id)
-    while pastry.state.leaves.covers(Id((pastry.me.id + 1) % RING)):
+    while pastry.state.reach.covers(Id((pastry.me.id + 1) % RING)):
         pastry.state.leaves.remove(pastry.state.leaves.members[0].id)
     assert extents(pastry)[1] == 0
     for key, owned in edges(pastry):

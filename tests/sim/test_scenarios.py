@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
@@ -48,13 +49,15 @@ def written(path: Path, text: str) -> str:
 # --- files -----------------------------------------------------------------------------------------
 
 
-def test_there_are_nine_kinds_of_trouble() -> None:
+def test_there_are_eleven_kinds_of_trouble() -> None:
     assert NAMES == [
         "churn-and-loss",
         "clock-skew",
         "crashes-adjacent",
+        "crashes-beyond",
         "flash-crowd",
         "heavy-loss",
+        "neighbours-cut-off",
         "one-way-partition",
         "partition-and-heal",
         "restarts",
@@ -156,6 +159,22 @@ def test_adjacent_crashes_are_of_neighbours() -> None:
     assert any(sorted(turned) == list(range(len(group))) for turned in rotations)
 
 
+def test_groups_of_neighbours_are_cut_off_with_some_left_between() -> None:
+    for seed in range(1, 6):
+        plan = resolve(load("neighbours-cut-off"), "neighbours-cut-off", seed)
+        part = next(action for action in plan.actions if action.do == "part")
+        up = set(range(plan.nodes))
+        for action in plan.actions:
+            if action.at < part.at and action.do in ("join", "crash"):
+                (up.add if action.do == "join" else up.remove)(action.node)
+        ring = sorted(up, key=lambda number: node_id(plan.seed, number))
+        marks = "".join("x" if number in part.nodes else "." for number in ring)
+        first = marks.index(".x") + 1
+        groups = (marks[first:] + marks[:first]).replace(".", " ").split()
+        assert 2 <= len(groups) <= 3
+        assert all(8 <= len(group) <= 20 for group in groups)
+
+
 def test_nobody_joins_while_rings_merge() -> None:
     for seed in range(1, 10):
         plan = resolve(load("partition-and-heal"), "partition-and-heal", seed)
@@ -182,6 +201,31 @@ def test_a_whole_seed_of_churn_and_loss_counts() -> None:
     assert result.counted
     assert result.fewest_nodes >= 64
     assert result.lost_messages > 100
+
+
+GAPS = [
+    *[("partition-and-heal", seed) for seed in (5003, 5029, 5042, 5050, 5064, 5074, 5084, 5091)],
+    ("neighbours-cut-off", 1),
+    ("neighbours-cut-off", 6),
+    ("crashes-beyond", 6),
+    ("crashes-beyond", 8),
+]
+"""Seeds in which nodes took each other for neighbours over live ones, as l/2 adjacent ones were gone."""
+
+
+@pytest.mark.parametrize(("name", "seed"), GAPS)
+def test_nobody_leaps_over_a_gap(name: str, seed: int) -> None:
+    plan = resolve(load(name), name, seed)
+    seconds = 45.0 if plan.merge else plan.seconds
+    watched = ("one-owner", "one-claim", "delivered-at-closest", "no-silent-loss")
+    short = msgspec.structs.replace(
+        plan,
+        seconds=seconds,
+        quiet=0.0,
+        invariants=watched,
+        actions=tuple(action for action in plan.actions if action.at < seconds),
+    )
+    assert workload.run(short).violations == []
 
 
 class Fails(Invariant):

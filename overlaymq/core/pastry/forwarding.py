@@ -18,8 +18,9 @@ and over, and it never catches up.
 A message whose acknowledgement was lost travels twice. Its source has given it a random number, so a hop
 knows what the same neighbour hands over again (and acknowledges it again), and the owner what it has
 delivered already. At a hop the number of hops is part of the key: a message that comes round because two
-nodes disagree for a moment is no copy. Random rather than counted: a restarted source begins anew, and
-nobody can use up numbers that another will need. Deviation: MSPastry does not say how copies are told.
+nodes disagree for a moment is no copy, neither of what was accepted nor of what was settled late. Random
+rather than counted: a restarted source begins anew, and nobody can use up numbers that another will need.
+Deviation: MSPastry does not say how copies are told.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Forwarding:
         self._state = state
         self._pending: dict[int, Pending] = {}
         self._retracted: dict[int, Pending] = {}
-        self._settled: Recent[tuple[Id, int]] = Recent(RETRACTED_KEPT)
+        self._settled: Recent[tuple[Id, int, int]] = Recent(RETRACTED_KEPT)
         self._held: list[tuple[Routed, float]] = []
         self._hold_timer_set = False
         self._round_trips: dict[Id, tuple[float, float]] = {}
@@ -161,7 +162,7 @@ class Forwarding:
             return
         if self._pending.pop(ack.serial, None) is None:
             del self._retracted[ack.serial]
-            self._settled.seen((pending.routed.source.id, pending.routed.origin_serial))
+            self._settled.seen(passage(pending.routed))
         sample = self._state.now - pending.sent_at
         known = self._round_trips.get(peer.id)
         if known is None:
@@ -221,9 +222,8 @@ class Forwarding:
     def release(self) -> None:
         """Something has changed: try what is held again."""
         held, self._held = self._held, []
-        settled = self._settled
         for routed, until in held:
-            if not routed.origin_serial or (routed.source.id, routed.origin_serial) not in settled:
+            if not routed.origin_serial or passage(routed) not in self._settled:
                 self.move(routed, until=until)
 
     def hand_back(self, members: tuple[Peer, ...]) -> None:
@@ -338,6 +338,11 @@ class Forwarding:
         config = self._state.config
         probing = config.probe_timeout * (config.probe_retries + 1)
         return 4 * probing if self._state.active else max(4 * probing, config.join_retry_max)
+
+
+def passage(routed: Routed) -> tuple[Id, int, int]:
+    """Tells a message's way through this node from that of its copies, and from when it comes round again."""
+    return routed.source.id, routed.origin_serial, routed.hops
 
 
 def lacked_entry(previous: Peer, me: Peer, key: Id, bits: int) -> int | None:

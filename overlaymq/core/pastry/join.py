@@ -117,6 +117,7 @@ class Joining:
             return
         self.seeds = tuple(seed for seed in seeds if seed.id != self._state.me.id)
         if not self.seeds:
+            self._state.reach.found_ring()
             self._activate()
         else:
             self._untried = list(self.seeds)
@@ -221,6 +222,7 @@ class Joining:
         state = self._state
         self.phase = Phase.ACTIVE
         state.active = True
+        state.reach.leaves_changed()
         state.leaves_changed = True
         state.release_due = True
         state.notify(Joined())

@@ -7,11 +7,11 @@ half, its last l/2 the counter-clockwise one, so each half is ordered and indepe
 with fewer than l members the halves overlap by construction. A node that is in neither half is dropped.
 
 Fewer than l members can mean two things: the ring is that small and every node is known, or a failure
-has left a gap. The leaf set alone cannot tell; ``State.whole_ring`` can, because in the first case no
-node outside the leaf set is known anywhere. Only nodes heard from directly may be added (MSPastry).
+has left a gap; and after more failures than that the nearest member need not be the neighbour. The leaf set
+alone cannot tell; ``reach`` can. Only nodes heard from directly may be added (MSPastry).
 
 Deviation: FreePastry keeps two lists and lets a half stay short after a removal. Here the other half
-moves up, and the difference is made by ``State.whole_ring``.
+moves up, and the difference is made by ``reach``.
 """
 
 from __future__ import annotations
@@ -64,6 +64,11 @@ class LeafSet:
         return self._peers
 
     @property
+    def offsets(self) -> list[int]:
+        """How far clockwise each of the members is. Not a copy."""
+        return self._offsets
+
+    @property
     def clockwise(self) -> list[Peer]:
         """The clockwise half, nearest first."""
         return self._peers[: self.half]
@@ -82,11 +87,6 @@ class LeafSet:
     def left(self) -> Peer | None:
         """The nearest counter-clockwise neighbour."""
         return self._peers[-1] if self._peers else None
-
-    def beside(self, id_: Id) -> bool:
-        """Whether no member is between this node and that one."""
-        peers = self._peers
-        return bool(peers) and id_ in (peers[0].id, peers[-1].id)
 
     def get(self, id_: Id) -> Peer | None:
         """The member with this id."""
@@ -144,14 +144,6 @@ class LeafSet:
     def clear(self) -> None:
         """Forget everybody."""
         self._offsets, self._peers, self._cached = [], [], None
-
-    def covers(self, key: Id) -> bool:
-        """Whether the key lies between the extreme members, each counted to its nearer side."""
-        offset = (key - self.me.id) % RING
-        split = self._split()
-        if split and offset <= self._offsets[split - 1]:
-            return True
-        return not offset or (split < len(self._offsets) and offset >= self._offsets[split])
 
     def span(self, low: Id, high: Id) -> bool:
         """Whether all ids from one clockwise to the other lie between the extreme members."""

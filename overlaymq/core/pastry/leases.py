@@ -6,8 +6,9 @@ processes stall and networks part, so live nodes are. FreePastry closes that gap
 
 - A node asks its left and its right neighbour every ``heartbeat_every`` seconds. The question is also its
   heartbeat, and an answer that does not come starts a probe, so the two share their cost.
-- A neighbour grants the lease only if no other node is between the two in *its* leaf set. Otherwise it
-  probes the one who asked, and the two leaf sets are brought together.
+- A neighbour grants the lease only if no other node is between the two in *its* leaf set, and it knows
+  everybody there (``reach``). Otherwise it probes the one who asked, and the two leaf sets are brought
+  together. Nor is anybody asked who may not be the neighbour.
 - Whoever has granted a lease does not remove the other before it has run out, however dead it looks,
   unless the other says goodbye or its machine says that the process is gone.
 - A node answers for a key only under a lease from the neighbour on the key's side, and only if it is
@@ -72,7 +73,7 @@ class Leases:
         """Whether this node may answer for a key that is in its range."""
         state = self._state
         if not len(state.leaves):
-            return True
+            return state.reach.whole
         me = state.me.id
         lease = self._right if (key - me) % RING < HALF_RING else self._left
         if lease is None:
@@ -90,8 +91,8 @@ class Leases:
 
     def adopt(self, asked_at: float) -> None:
         """Take it that both neighbours were asked then, and have granted and asked in turn."""
-        leaves, lease = self._state.leaves, self._state.config.lease
-        left, right = leaves.left, leaves.right
+        reach, lease = self._state.reach, self._state.config.lease
+        left, right = reach.left, reach.right
         if left is not None and right is not None:
             self._left, self._right = (left.id, asked_at), (right.id, asked_at)
             self._promises = {left.id: asked_at + lease, right.id: asked_at + lease}
@@ -112,7 +113,7 @@ class Leases:
         state = self._state
         if not state.active:
             return
-        left, right = state.leaves.left, state.leaves.right
+        left, right = state.reach.left, state.reach.right
         new = (left is not None and left.id != self._asked_left) or (
             right is not None and right.id != self._asked_right
         )
@@ -143,7 +144,7 @@ class Leases:
         if not state.now - state.config.lease <= lease.asked_at <= state.now:
             state.drop("pastry: a lease that nobody asked for")
             return
-        left, right = state.leaves.left, state.leaves.right
+        left, right = state.reach.left, state.reach.right
         record = (peer.id, lease.asked_at)
         if left is not None and left.id == peer.id:
             self._left = record
@@ -154,13 +155,16 @@ class Leases:
 
     def _ask(self) -> None:
         state = self._state
-        left, right = state.leaves.left, state.leaves.right
-        if left is None or right is None:
+        left, right = state.reach.left, state.reach.right
+        self._asked_left = None if left is None else left.id
+        self._asked_right = None if right is None else right.id
+        self._asked_at = state.now
+        if left is None and right is None:
             self.clear()
             return
-        self._asked_left, self._asked_right, self._asked_at = left.id, right.id, state.now
-        self._beat(left)
-        if right.id != left.id:
+        if left is not None:
+            self._beat(left)
+        if right is not None and right.id != self._asked_left:
             self._beat(right)
         self._set_retry()
 
@@ -169,9 +173,9 @@ class Leases:
         state.send(peer, Heartbeat(state.now, state.rider.digest(peer.id, state.now)))
 
     def _silent(self) -> list[Peer]:
-        leaves = self._state.leaves
+        reach = self._state.reach
         silent: dict[Id, Peer] = {}
-        for peer, lease in ((leaves.left, self._left), (leaves.right, self._right)):
+        for peer, lease in ((reach.left, self._left), (reach.right, self._right)):
             if peer is not None:
                 grantor, asked_at = lease or (None, 0.0)
                 if grantor != peer.id or asked_at < self._asked_at:
@@ -192,7 +196,7 @@ class Leases:
             state.send(peer, Departing())
             return
         leaves = state.leaves
-        if leaves.beside(peer.id):
+        if state.reach.beside(peer.id):
             if self._promise(peer.id):
                 digest = state.rider.digest(peer.id, state.now)
                 state.send(peer, Lease(question.asked_at, digest))

@@ -16,7 +16,8 @@ A leaf probe carries the prober's leaf set and the ids it believes failed. Whoev
 probe or its answer enters the leaf set; those it names are probed before they may, but only as many as
 there is room for: a leaf set with a gap would admit the whole ring. The others are looked at again when
 no probe is outstanding, in case those preferred to them were dead. This is also how a joiner is
-confirmed: it is active once no probe is outstanding and its leaf set is complete.
+confirmed: it is active once no probe is outstanding, its leaf set is complete, and it knows who is next to it
+on both sides (``reach``).
 
 Deviations: MSPastry removes leaves that another node reports failed at once and adds them back when they
 answer; here, as in FreePastry, they stay until this node's own probe has failed. Rumours about nodes that
@@ -30,11 +31,11 @@ from typing import TYPE_CHECKING
 
 from overlaymq.core.pastry.state import FAILED_SECONDS
 from overlaymq.events import PeerDead
+from overlaymq.ids import Id
 from overlaymq.messages import Departing, LeafProbe, LeafProbeReply
 
 if TYPE_CHECKING:
     from overlaymq.core.pastry.state import State
-    from overlaymq.ids import Id
     from overlaymq.messages import Heartbeat, Peer
 
 PROBES_KEPT = 1024
@@ -96,6 +97,14 @@ class Liveness:
     def probing(self) -> bool:
         """Whether any probe is outstanding."""
         return bool(self._probing)
+
+    def asks(self, id_: Id) -> bool:
+        """Whether a probe of this node is outstanding."""
+        return id_ in self._probing
+
+    def asked(self) -> tuple[Id, ...]:
+        """Whom outstanding probes went to."""
+        return tuple(self._probing)
 
     # --- signs of life -----------------------------------------------------------------------------
 
@@ -249,7 +258,10 @@ class Liveness:
             state.send(peer, Departing())
             return
         self._believe(peer, message)
-        state.send(peer, LeafProbeReply(state.leaves.ring, self._told_failed(peer), state.active))
+        failed = self._told_failed(peer)
+        before, after = state.reach.known()
+        reply = LeafProbeReply(state.leaves.ring, failed, state.active, Id(before), Id(after))
+        state.send(peer, reply)
 
     def answered(self, peer: Peer, message: LeafProbeReply) -> None:
         """A probe came back."""
@@ -316,7 +328,7 @@ class Liveness:
             return
         if not state.leaf_set_complete():
             state.repair.fill_leaf_set()
-        elif not state.active:
+        elif not state.active and not state.reach.torn:
             state.joining.leaf_set_confirmed()
 
     def _believe(self, peer: Peer, message: LeafProbe | LeafProbeReply) -> None:
@@ -338,6 +350,7 @@ class Liveness:
                 if known is not None and id_ != peer.id:
                     self._verify(known, (peer, *leaves), isinstance(message, LeafProbe))
         self.probe_named(leaves)
+        state.reach.told(peer, message.before, message.after, leaves)
 
     def _verify(self, peer: Peer, heirs: tuple[Peer, ...], told: bool) -> None:
         """Look into a rumour of death, but not of the same node again and again: every answer carries
@@ -406,10 +419,10 @@ class Liveness:
         self._round += 1
         probing.round = self._round
         state.counters.probes += 1
-        state.send(
-            probing.peer,
-            LeafProbe(state.leaves.ring, self._told_failed(probing.peer), state.active),
-        )
+        failed = self._told_failed(probing.peer)
+        before, after = state.reach.known()
+        probe = LeafProbe(state.leaves.ring, failed, state.active, Id(before), Id(after))
+        state.send(probing.peer, probe)
         state.set_timer("probe", state.config.probe_timeout, probing.peer.id, probing.round)
 
     def _pause(self, probing: Probing) -> None:

@@ -19,6 +19,7 @@ from overlaymq.core.pastry.join import Joining
 from overlaymq.core.pastry.leases import Leases
 from overlaymq.core.pastry.liveness import Liveness
 from overlaymq.core.pastry.maintenance import Maintenance
+from overlaymq.core.pastry.reach import Reach
 from overlaymq.core.pastry.repair import Repair
 from overlaymq.core.pastry.routing import Way, next_hop
 from overlaymq.core.pastry.state import Counters, State
@@ -68,6 +69,7 @@ class Pastry:
         self, me: Peer, config: PastryConfig, random: Random, application: Application
     ) -> None:
         self.state = state = State(me, config, random, application)
+        state.reach = Reach(state)
         state.leases = Leases(state)
         state.liveness = Liveness(state)
         state.forwarding = Forwarding(state)
@@ -100,8 +102,8 @@ class Pastry:
     @property
     def ring_neighbours(self) -> frozenset[Id]:
         """The ids of the nodes to the left and to the right, which heartbeats go to."""
-        leaves = self.state.leaves
-        return frozenset([peer.id for peer in (leaves.left, leaves.right) if peer is not None])
+        reach = self.state.reach
+        return frozenset([peer.id for peer in (reach.left, reach.right) if peer is not None])
 
     def leaves(self) -> tuple[Peer, ...]:
         """The leaf set, clockwise from its farthest counter-clockwise member."""
@@ -110,7 +112,7 @@ class Pastry:
     def owner(self, key: Id) -> Peer | None:
         """Who owns a key, if this node is near enough to know."""
         state = self.state
-        if state.leaves.covers(key) or state.whole_ring():
+        if state.reach.covers(key):
             return state.leaves.closest(key)
         return None
 
@@ -188,6 +190,7 @@ class Pastry:
             state.table.consider(peer, distance)
         for peer, distance in neighbours:
             state.neighbourhood.add(peer, distance)
+        state.reach.found_ring()
         state.on_leaves_changed()
         state.joining.become_active()
         state.leases.adopt(now if timers else inf)
@@ -289,6 +292,7 @@ TIMERS: dict[str, Callable[[State, Timer], None]] = {
     "pastry.probe": lambda s, timer: s.liveness.probe_due(Id(timer.subject), timer.round),
     "pastry.rumour": lambda s, timer: s.liveness.rumour_due(Id(timer.subject)),
     "pastry.deaths": lambda s, _: s.liveness.deaths_due(),
+    "pastry.reach": lambda s, _: s.reach.seek_due(),
     "pastry.arrival": lambda s, timer: s.arrivals.due(Id(timer.subject), timer.round),
     "pastry.gossip": lambda s, _: s.maintenance.gossip_due(),
     "pastry.rows": lambda s, _: s.maintenance.rows_due(),

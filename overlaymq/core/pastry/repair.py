@@ -2,7 +2,8 @@
 
 *Leaf set*: the extreme live member of the short side knows the nodes beyond; it is asked, and whom it
 names is heard from before being added. If a whole side is gone, or nobody on it could help, the table's
-nearest node that way is asked.
+nearest node that way is asked. Who is found so may be from anywhere: whether it is a neighbour, ``reach``
+knows.
 
 *Routing table*, lazily: another entry of the same row is asked for its entry of that slot, then entries of
 the next row, which share as many digits and cover wider ground. First this node looks at what it knows.
@@ -75,7 +76,7 @@ class Repair:
             if extreme is not None and extreme.id not in state.suspects:
                 state.liveness.probe(extreme)
             else:
-                self._ask_outsiders(side, 1)
+                self.ask_outsiders(side, 1)
 
     def fill_leaf_set(self) -> None:
         """There is a gap, and no question is under way. Who was asked last time and could not help is not
@@ -85,10 +86,11 @@ class Repair:
         self.close_gap()
         if members == self._gap:
             for side in (1, -1):
-                self._ask_outsiders(side, OUTSIDERS_ASKED)
+                self.ask_outsiders(side)
         self._gap = members
 
-    def _ask_outsiders(self, side: int, count: int) -> None:
+    def ask_outsiders(self, side: int, count: int = OUTSIDERS_ASKED) -> None:
+        """Probe the nearest nodes that way that are not in the leaf set."""
         state = self._state
         me = state.me.id
         outsiders = [peer for peer in state.table.peers if state.leaves.get(peer.id) is None]
@@ -159,7 +161,9 @@ class Repair:
                 table.consider(leaf, inf)
                 state.measure(leaf)
                 found = True
-        return found or state.leaves.span(*table.span(slot))
+        low, high = table.span(slot)
+        within = state.reach.covers(low) and state.reach.covers(high)
+        return found or (within and state.leaves.span(low, high))
 
     def _start(self, slot: int) -> None:
         state = self._state

@@ -7,7 +7,8 @@ lengthens the prefix, or keeps it and comes closer, so there are no loops.
 
 Deviation, for consistency (MSPastry; FreePastry's leases serve the same end): if the owner is in the
 leaf set and merely suspected, the answer is HOLD. Handing the message to the next closest node would let
-two nodes believe they own one key.
+two nodes believe they own one key. A key in a gap next to this node waits as well, until it is known who
+lives there (``reach``): whoever is beyond would send it back.
 """
 
 from __future__ import annotations
@@ -44,12 +45,14 @@ def next_hop(
 ) -> tuple[Way, Peer]:
     """Where a message goes. ``avoid`` are nodes that just failed it; ``absent`` are treated as unknown."""
     leaves = state.leaves
-    if leaves.covers(key) or state.whole_ring():
+    if state.reach.covers(key):
         owner = leaves.closest(key, absent)
         if owner is state.me:
             return Way.DELIVER, owner
         doubtful = owner.id in state.suspects or owner.id in avoid
         return (Way.HOLD if doubtful else Way.LEAF), owner
+    if state.reach.in_gap(key):
+        return Way.HOLD, state.me
     if randomize and state.random.random() < state.config.random_share:
         legal = [peer for peer in closer(state, key, absent) if usable(state, peer, avoid)]
         if legal:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from overlaymq.core.pastry.leases import Leases
     from overlaymq.core.pastry.liveness import Liveness
     from overlaymq.core.pastry.maintenance import Maintenance
+    from overlaymq.core.pastry.reach import Reach
     from overlaymq.core.pastry.repair import Repair
     from overlaymq.events import Event
     from overlaymq.ids import Id
@@ -90,6 +91,7 @@ class State:
         "neighbourhood",
         "now",
         "random",
+        "reach",
         "release_due",
         "repair",
         "rider",
@@ -105,6 +107,7 @@ class State:
     leases: Leases
     liveness: Liveness
     maintenance: Maintenance
+    reach: Reach
     repair: Repair
 
     def __init__(
@@ -207,8 +210,8 @@ class State:
         return None
 
     def whole_ring(self) -> bool:
-        """Whether the leaf set is the whole ring: it is not full, and nobody else is known."""
-        return not self.leaves.full and self.outsider() is None
+        """Whether the leaf set is the whole ring."""
+        return self.reach.whole
 
     def leaf_set_complete(self) -> bool:
         """Whether neither half has a gap."""
@@ -246,6 +249,7 @@ class State:
         self.release_due = True
         if self.arrivals:
             self.arrivals.prune()
+        self.reach.leaves_changed()
         self.leases.leaves_changed()
 
     def empty_leaf_set(self) -> None:
@@ -253,6 +257,7 @@ class State:
         self.suspects.clear()
         self.failed.clear()
         self.leaves.clear()
+        self.reach.clear()
         self.leases.clear()
         self.on_leaves_changed()
 
@@ -279,7 +284,7 @@ class State:
         self.suspects.pop(id_, None)
         self.release_due = True
         was_leaf = self.leaves.remove(id_)
-        if was_leaf:
+        if was_leaf or self.reach.awaits(id_):
             self.on_leaves_changed()
         slot = self.table.slot(id_)
         was_entry = self.table.remove(id_)

@@ -83,13 +83,6 @@ def test_picked_are_those_that_stay_if_all_are_added(
     assert picked == {leaf.id for leaf in after.ring} & {peer.id for peer in peers}
 
 
-@given(me=IDS, ids=st.lists(IDS, min_size=10, max_size=40, unique=True), key=IDS)
-def test_a_full_set_covers_what_lies_between_its_extremes(me: Id, ids: list[Id], key: Id) -> None:
-    leaves = built(me, ids)
-    low, high = leaves.ring[0].id, leaves.ring[-1].id
-    assert leaves.covers(key) == (clockwise(low, key) <= clockwise(low, high))
-
-
 @given(me=IDS, ids=SOME_IDS, data=st.data())
 def test_removing_undoes_adding(me: Id, ids: list[Id], data: st.DataObject) -> None:
     few = [id_ for id_ in ids if id_ != me][:8]

@@ -53,6 +53,7 @@ class Quiet:
 def node_knowing(me: Id, ids: list[Id], size: int = 4) -> Pastry:
     config = PastryConfig(leaf_set_size=size)
     pastry = Pastry(Peer(me, "me"), config, Random(1), Quiet())
+    pastry.state.reach.found_ring()
     for id_ in ids:
         peer = Peer(id_, f"at-{id_:x}")
         pastry.state.add_leaf(peer)

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19overlaymq/v1/pastry.proto\x12\x0coverlaymq.v1\"8\n\x04Peer\x12\n\n\x02id\x18\x01 \x01(\x0c\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\":\n\x03Row\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12#\n\x07\x65ntries\x18\x02 \x03(\x0b\x32\x12.overlaymq.v1.Peer\"\x1b\n\tRoutedAck\x12\x0e\n\x06serial\x18\x01 \x01(\x04\"R\n\x0bJoinRequest\x12\"\n\x06joiner\x18\x01 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12\x1f\n\x04rows\x18\x02 \x03(\x0b\x32\x11.overlaymq.v1.Row\"P\n\tJoinReply\x12\x1f\n\x04rows\x18\x01 \x03(\x0b\x32\x11.overlaymq.v1.Row\x12\"\n\x06leaves\x18\x02 \x03(\x0b\x32\x12.overlaymq.v1.Peer\",\n\x0bJoinRefused\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\r\n\x05\x66\x61tal\x18\x02 \x01(\x08\"P\n\x0cStateRequest\x12\x0e\n\x06serial\x18\x01 \x01(\x04\x12\x0c\n\x04rows\x18\x02 \x03(\x04\x12\x0e\n\x06leaves\x18\x03 \x01(\x08\x12\x12\n\nneighbours\x18\x04 \x01(\x08\"\x98\x01\n\nStateReply\x12\x0e\n\x06serial\x18\x01 \x01(\x04\x12\r\n\x05\x64\x65pth\x18\x02 \x01(\x04\x12\x1f\n\x04rows\x18\x03 \x03(\x0b\x32\x11.overlaymq.v1.Row\x12\"\n\x06leaves\x18\x04 \x03(\x0b\x32\x12.overlaymq.v1.Peer\x12&\n\nneighbours\x18\x05 \x03(\x0b\x32\x12.overlaymq.v1.Peer\"O\n\tLeafProbe\x12\"\n\x06leaves\x18\x01 \x03(\x0b\x32\x12.overlaymq.v1.Peer\x12\x0e\n\x06\x66\x61iled\x18\x02 \x03(\x0c\x12\x0e\n\x06\x61\x63tive\x18\x03 \x01(\x08\"T\n\x0eLeafProbeReply\x12\"\n\x06leaves\x18\x01 \x03(\x0b\x32\x12.overlaymq.v1.Peer\x12\x0e\n\x06\x66\x61iled\x18\x02 \x03(\x0c\x12\x0e\n\x06\x61\x63tive\x18\x03 \x01(\x08\"-\n\tHeartbeat\x12\x10\n\x08\x61sked_at\x18\x01 \x01(\x01\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x04\")\n\x05Lease\x12\x10\n\x08\x61sked_at\x18\x01 \x01(\x01\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x04\"+\n\x08\x41nnounce\x12\x1f\n\x04rows\x18\x01 \x03(\x0b\x32\x11.overlaymq.v1.Row\"*\n\x0bSlotRequest\x12\x0b\n\x03row\x18\x01 \x01(\x04\x12\x0e\n\x06\x63olumn\x18\x02 \x01(\x04\"K\n\tSlotReply\x12\x0b\n\x03row\x18\x01 \x01(\x04\x12\x0e\n\x06\x63olumn\x18\x02 \x01(\x04\x12!\n\x05\x65ntry\x18\x03 \x01(\x0b\x32\x12.overlaymq.v1.Peer\"9\n\x08RowOffer\x12\x1e\n\x03row\x18\x01 \x01(\x0b\x32\x11.overlaymq.v1.Row\x12\r\n\x05reply\x18\x02 \x01(\x08\"\x1b\n\x08\x44istance\x12\x0f\n\x07seconds\x18\x01 \x01(\x01\"/\n\tDeparting\x12\"\n\x06leaves\x18\x01 \x03(\x0b\x32\x12.overlaymq.v1.Peer\" \n\rLookupRequest\x12\x0f\n\x07request\x18\x01 \x01(\x04\"9\n\x0bLookupReply\x12\x0f\n\x07request\x18\x01 \x01(\x04\x12\x0b\n\x03key\x18\x02 \x01(\x0c\x12\x0c\n\x04hops\x18\x03 \x01(\x04\"\x17\n\x04Ping\x12\x0f\n\x07request\x18\x01 \x01(\x04\"\x17\n\x04Pong\x12\x0f\n\x07request\x18\x01 \x01(\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19overlaymq/v1/pastry.proto\x12\x0coverlaymq.v1\"8\n\x04Peer\x12\n\n\x02id\x18\x01 \x01(\x0c\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\":\n\x03Row\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12#\n\x07\x65ntries\x18\x02 \x03(\x0b\x32\x12.overlaymq.v1.Peer\"\x1b\n\tRoutedAck\x12\x0e\n\x06serial\x18\x01 \x01(\x04\"R\n\x0bJoinRequest\x12\"\n\x06joiner\x18\x01 \x01(\x0b\x32\x12.overlaymq.v1.Peer\x12\x1f\n\x04rows\x18\x02 \x03(\x0b\x32\x11.overlaymq.v1.Row\"P\n\tJoinReply\x12\x1f\n\x04rows\x18\x01 \x03(\x0b\x32\x11.overlaymq.v1.Row\x12\"\n\x06leaves\x18\x02 \x03(\x0b\x32\x12.overlaymq.v1.Peer\",\n\x0bJoinRefused\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\r\n\x05\x66\x61tal\x18\x02 \x01(\x08\"P\n\x0cStateRequest\x12\x0e\n\x06serial\x18\x01 \x01(\x04\x12\x0c\n\x04rows\x18\x02 \x03(\x04\x12\x0e\n\x06leaves\x18\x03 \x01(\x08\x12\x12\n\nneighbours\x18\x04 \x01(\x08\"\x98\x01\n\nStateReply\x12\x0e\n\x06serial\x18\x01 \x01(\x04\x12\r\n\x05\x64\x65pth\x18\x02 \x01(\x04\x12\x1f\n\x04rows\x18\x03 \x03(\x0b\x32\x11.overlaymq.v1.Row\x12\"\n\x06leaves\x18\x04 \x03(\x0b\x32\x12.overlaymq.v1.Peer\x12&\n\nneighbours\x18\x05 \x03(\x0b\x32\x12.overlaymq.v1.Peer\"n\n\tLeafProbe\x12\"\n\x06leaves\x18\x01 \x03(\x0b\x32\x12.overlaymq.v1.Peer\x12\x0e\n\x06\x66\x61iled\x18\x02 \x03(\x0c\x12\x0e\n\x06\x61\x63tive\x18\x03 \x01(\x08\x12\x0e\n\x06\x62\x65\x66ore\x18\x04 \x01(\x0c\x12\r\n\x05\x61\x66ter\x18\x05 \x01(\x0c\"s\n\x0eLeafProbeReply\x12\"\n\x06leaves\x18\x01 \x03(\x0b\x32\x12.overlaymq.v1.Peer\x12\x0e\n\x06\x66\x61iled\x18\x02 \x03(\x0c\x12\x0e\n\x06\x61\x63tive\x18\x03 \x01(\x08\x12\x0e\n\x06\x62\x65\x66ore\x18\x04 \x01(\x0c\x12\r\n\x05\x61\x66ter\x18\x05 \x01(\x0c\"-\n\tHeartbeat\x12\x10\n\x08\x61sked_at\x18\x01 \x01(\x01\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x04\")\n\x05Lease\x12\x10\n\x08\x61sked_at\x18\x01 \x01(\x01\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x04\"+\n\x08\x41nnounce\x12\x1f\n\x04rows\x18\x01 \x03(\x0b\x32\x11.overlaymq.v1.Row\"*\n\x0bSlotRequest\x12\x0b\n\x03row\x18\x01 \x01(\x04\x12\x0e\n\x06\x63olumn\x18\x02 \x01(\x04\"K\n\tSlotReply\x12\x0b\n\x03row\x18\x01 \x01(\x04\x12\x0e\n\x06\x63olumn\x18\x02 \x01(\x04\x12!\n\x05\x65ntry\x18\x03 \x01(\x0b\x32\x12.overlaymq.v1.Peer\"9\n\x08RowOffer\x12\x1e\n\x03row\x18\x01 \x01(\x0b\x32\x11.overlaymq.v1.Row\x12\r\n\x05reply\x18\x02 \x01(\x08\"\x1b\n\x08\x44istance\x12\x0f\n\x07seconds\x18\x01 \x01(\x01\"/\n\tDeparting\x12\"\n\x06leaves\x18\x01 \x03(\x0b\x32\x12.overlaymq.v1.Peer\" \n\rLookupRequest\x12\x0f\n\x07request\x18\x01 \x01(\x04\"9\n\x0bLookupReply\x12\x0f\n\x07request\x18\x01 \x01(\x04\x12\x0b\n\x03key\x18\x02 \x01(\x0c\x12\x0c\n\x04hops\x18\x03 \x01(\x04\"\x17\n\x04Ping\x12\x0f\n\x07request\x18\x01 \x01(\x04\"\x17\n\x04Pong\x12\x0f\n\x07request\x18\x01 \x01(\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -48,31 +48,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_STATEREPLY']._serialized_start=485
   _globals['_STATEREPLY']._serialized_end=637
   _globals['_LEAFPROBE']._serialized_start=639
-  _globals['_LEAFPROBE']._serialized_end=718
-  _globals['_LEAFPROBEREPLY']._serialized_start=720
-  _globals['_LEAFPROBEREPLY']._serialized_end=804
-  _globals['_HEARTBEAT']._serialized_start=806
-  _globals['_HEARTBEAT']._serialized_end=851
-  _globals['_LEASE']._serialized_start=853
-  _globals['_LEASE']._serialized_end=894
-  _globals['_ANNOUNCE']._serialized_start=896
-  _globals['_ANNOUNCE']._serialized_end=939
-  _globals['_SLOTREQUEST']._serialized_start=941
-  _globals['_SLOTREQUEST']._serialized_end=983
-  _globals['_SLOTREPLY']._serialized_start=985
-  _globals['_SLOTREPLY']._serialized_end=1060
-  _globals['_ROWOFFER']._serialized_start=1062
-  _globals['_ROWOFFER']._serialized_end=1119
-  _globals['_DISTANCE']._serialized_start=1121
-  _globals['_DISTANCE']._serialized_end=1148
-  _globals['_DEPARTING']._serialized_start=1150
-  _globals['_DEPARTING']._serialized_end=1197
-  _globals['_LOOKUPREQUEST']._serialized_start=1199
-  _globals['_LOOKUPREQUEST']._serialized_end=1231
-  _globals['_LOOKUPREPLY']._serialized_start=1233
-  _globals['_LOOKUPREPLY']._serialized_end=1290
-  _globals['_PING']._serialized_start=1292
-  _globals['_PING']._serialized_end=1315
-  _globals['_PONG']._serialized_start=1317
-  _globals['_PONG']._serialized_end=1340
+  _globals['_LEAFPROBE']._serialized_end=749
+  _globals['_LEAFPROBEREPLY']._serialized_start=751
+  _globals['_LEAFPROBEREPLY']._serialized_end=866
+  _globals['_HEARTBEAT']._serialized_start=868
+  _globals['_HEARTBEAT']._serialized_end=913
+  _globals['_LEASE']._serialized_start=915
+  _globals['_LEASE']._serialized_end=956
+  _globals['_ANNOUNCE']._serialized_start=958
+  _globals['_ANNOUNCE']._serialized_end=1001
+  _globals['_SLOTREQUEST']._serialized_start=1003
+  _globals['_SLOTREQUEST']._serialized_end=1045
+  _globals['_SLOTREPLY']._serialized_start=1047
+  _globals['_SLOTREPLY']._serialized_end=1122
+  _globals['_ROWOFFER']._serialized_start=1124
+  _globals['_ROWOFFER']._serialized_end=1181
+  _globals['_DISTANCE']._serialized_start=1183
+  _globals['_DISTANCE']._serialized_end=1210
+  _globals['_DEPARTING']._serialized_start=1212
+  _globals['_DEPARTING']._serialized_end=1259
+  _globals['_LOOKUPREQUEST']._serialized_start=1261
+  _globals['_LOOKUPREQUEST']._serialized_end=1293
+  _globals['_LOOKUPREPLY']._serialized_start=1295
+  _globals['_LOOKUPREPLY']._serialized_end=1352
+  _globals['_PING']._serialized_start=1354
+  _globals['_PING']._serialized_end=1377
+  _globals['_PONG']._serialized_start=1379
+  _globals['_PONG']._serialized_end=1402
 # @@protoc_insertion_point(module_scope)

@@ -81,24 +81,32 @@ class StateReply(_message.Message):
     def __init__(self, serial: _Optional[int] = ..., depth: _Optional[int] = ..., rows: _Optional[_Iterable[_Union[Row, _Mapping]]] = ..., leaves: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., neighbours: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ...) -> None: ...
 
 class LeafProbe(_message.Message):
-    __slots__ = ("leaves", "failed", "active")
+    __slots__ = ("leaves", "failed", "active", "before", "after")
     LEAVES_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
     leaves: _containers.RepeatedCompositeFieldContainer[Peer]
     failed: _containers.RepeatedScalarFieldContainer[bytes]
     active: bool
-    def __init__(self, leaves: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., failed: _Optional[_Iterable[bytes]] = ..., active: bool = ...) -> None: ...
+    before: bytes
+    after: bytes
+    def __init__(self, leaves: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., failed: _Optional[_Iterable[bytes]] = ..., active: bool = ..., before: _Optional[bytes] = ..., after: _Optional[bytes] = ...) -> None: ...
 
 class LeafProbeReply(_message.Message):
-    __slots__ = ("leaves", "failed", "active")
+    __slots__ = ("leaves", "failed", "active", "before", "after")
     LEAVES_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
     leaves: _containers.RepeatedCompositeFieldContainer[Peer]
     failed: _containers.RepeatedScalarFieldContainer[bytes]
     active: bool
-    def __init__(self, leaves: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., failed: _Optional[_Iterable[bytes]] = ..., active: bool = ...) -> None: ...
+    before: bytes
+    after: bytes
+    def __init__(self, leaves: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., failed: _Optional[_Iterable[bytes]] = ..., active: bool = ..., before: _Optional[bytes] = ..., after: _Optional[bytes] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
     __slots__ = ("asked_at", "digest")
