@@ -108,6 +108,8 @@ async def freeze(stage: Stage, me: overlaymq.Node) -> None:
     )
     cy.process.send_signal(signal.SIGCONT)
     await publish_until_heard(me, stage.topic, "bell", [cy])
+    with trio.move_on_after(5):  # the bell may be heard before the news of what was missed
+        await cy.wait_for(lambda record: record.get("event") == "Missed")
     got = sum(record.get("payload", "").startswith("tick") for record in cy.records)
     dropped = sum(event["dropped"] for event in cy.told("Lagged"))
     gaps = ", ".join(f"#{event['first']} to #{event['last']}" for event in cy.told("Missed"))

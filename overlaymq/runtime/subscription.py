@@ -217,10 +217,9 @@ class Subscription:
         self._delivered += len(arrived)
         if self._when_full == "block":
             self._offer_blocking(arrived, transit, flow, now)
-        elif self._when_full == "fail" and (self._overflowed or self._overflows(arrived)):
-            self._overflowed = True
-            self._dropped += len(arrived)
+        elif self._overflowed:
             self._undelivered(arrived, FULL)
+            self._lag(len(arrived))
         else:
             self._accept(arrived)
             self._trim()
@@ -277,11 +276,6 @@ class Subscription:
         """Messages beyond the bound."""
         return self._queued + (len(self._current) if self._current else 0) - self._limit
 
-    def _overflows(self, arrived: Arrived) -> bool:
-        """Whether a bound would be exceeded."""
-        too_large = self._queued_bytes + arrived.batch.size > self._byte_limit
-        return too_large or self._excess() + len(arrived) > 0
-
     def _held(self) -> int:
         blocked = sum(len(arrived) for arrived, _ in self._backlog)
         return self._queued + blocked + (len(self._current) if self._current else 0)
@@ -295,10 +289,11 @@ class Subscription:
         """Apply a dropping policy until the bounds hold again."""
         if self._when_full == "latest":
             self._drop_all_but_last()
-        elif self._when_full == "drop_newest":
+        elif self._when_full in ("drop_newest", "fail"):
             # Only what just came can be too much.
             newest = self._buffer[-1]
             count = self._to_drop(newest)
+            self._overflowed = self._when_full == "fail" and count > 0
             newest.stop -= count
             self._undelivered(newest, FULL, newest.stop, count)
             self._dropped_queued(newest, count)

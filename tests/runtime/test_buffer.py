@@ -271,18 +271,19 @@ class Latest(BufferMachine):
         assert self.buffer.statistics().buffered <= 1
 
 
-class Fail(BufferMachine):
+class Fail(DropNewest):
     policy = "fail"
     failed = False
 
     def keep(self, new: Held) -> None:
-        self.twin.append(new)
-        if self.failed or self.too_much():
-            self.failed = True
-            self.twin.pop()
+        """What fits, and nothing after that."""
+        if not self.failed:
+            whole = len(new.left)
+            super().keep(new)
+            self.failed = len(new.left) < whole
 
     @invariant()
-    def what_was_dropped_is_announced(self) -> None:
+    def it_fails_with_the_first_that_is_dropped(self) -> None:
         assert self.buffer._overflowed == self.failed == bool(self.dropped)
 
 
@@ -563,3 +564,12 @@ def test_events_are_bounded_and_lagged_ones_joined(limit: int, kinds: list[str])
     assert made.statistics().events_dropped == gone
     assert made.statistics().missed == kinds.count("missed")
     assert made.statistics().skipped_upstream == 2 * kinds.count("lagged")
+
+
+async def test_fail_keeps_what_fits_of_a_batch() -> None:
+    stand = Stand()
+    one = subscription(stand, when_full="fail", buffer=3)
+    Source(stand).offer(one, 5)
+    assert [(await one.receive()).seq for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(BufferFull, match="3 messages"):
+        await one.receive()
