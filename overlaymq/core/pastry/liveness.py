@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 from overlaymq.core.pastry.state import FAILED_SECONDS
 from overlaymq.events import PeerDead
-from overlaymq.ids import Id
+from overlaymq.ids import RING, Id
 from overlaymq.messages import Departing, LeafProbe, LeafProbeReply
 
 if TYPE_CHECKING:
@@ -221,7 +221,11 @@ class Liveness:
         """A node is verified dead."""
         state = self._state
         known = state.known(peer.id)
+        was_leaf = state.leaves.get(peer.id) is not None
         state.forget(peer)
+        if not state.active and not was_leaf and not self._quiet:
+            # A joiner: it was named the dead by leaves that have it still, and whom it tells will be quiet.
+            self.tell_leaves()
         if known is not None:
             state.counters.failures += 1
             state.maintenance.remember(peer)
@@ -349,8 +353,24 @@ class Liveness:
                 known = state.known(id_)
                 if known is not None and id_ != peer.id:
                     self._verify(known, (peer, *leaves), isinstance(message, LeafProbe))
+        if message.active and state.active:
+            self._miss(peer, message, leaves)
         self.probe_named(leaves)
         state.reach.told(peer, message.before, message.after, leaves)
+
+    def _miss(
+        self, peer: Peer, message: LeafProbe | LeafProbeReply, leaves: tuple[Peer, ...]
+    ) -> None:
+        """Members whom a node does not name, though they are within its reach: it has verified them dead.
+        Words of a death miss who comes into the leaf set or changes its own at that moment, and are forgotten
+        after a while; this is not, so gossip brings leaf sets together. Of joiners it may not have heard yet."""
+        named = {one.id for one in leaves}
+        arrivals = self._state.arrivals
+        for member in self._state.leaves.ring:
+            offset = (member.id - peer.id) % RING
+            within = offset <= message.after or RING - offset <= message.before
+            if offset and within and member.id not in named and member.id not in arrivals:
+                self._verify(member, (peer, *leaves), False)
 
     def _verify(self, peer: Peer, heirs: tuple[Peer, ...], told: bool) -> None:
         """Look into a rumour of death, but not of the same node again and again: every answer carries

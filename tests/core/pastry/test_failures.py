@@ -8,7 +8,7 @@ import pytest
 
 from overlaymq.events import PeerFailed, Received, Send
 from overlaymq.ids import Id, shared_digits
-from overlaymq.messages import Departing, LeafProbe, LeafProbeReply, SlotRequest
+from overlaymq.messages import Departing, LeafProbe, LeafProbeReply, Peer, SlotRequest
 from overlaymq.sim.faults import Faults
 from overlaymq.sim.network import ConstantDelay, PlaneDelay
 from overlaymq.sim.ring import midpoint
@@ -52,6 +52,22 @@ def test_a_lost_side_of_the_leaf_set_is_found_again_through_the_table(seed: int)
     lost = [request for request in requests if request not in ring.deliveries]
     assert len(lost) == sum(ring.drops.values())
     ring.assert_lookups(wait=20)
+
+
+@pytest.mark.parametrize("side", [1 << 122, -(1 << 122)])
+def test_a_joiner_that_finds_a_death_out_tells_of_it(side: int) -> None:
+    """Its word makes the leaf quiet that finds it out at the same time, so it has to tell the others itself.
+
+    Reference: MSPastry DSN 2004 (who finds a failure out tells its leaf set)
+    """
+    ring = WatchedRing(40, 5)
+    ring.run(20)
+    peers = ring.peers()
+    ring.crash(peers[20])
+    ring.run(0.5)
+    ring.join(Peer(Id(peers[20].id + side), "newcomer"), peers[5])
+    ring.run(35)
+    ring.assert_exact()
 
 
 def test_half_of_the_ring_fails_and_the_rest_heals() -> None:

@@ -12,8 +12,9 @@ from overlaymq.config import PastryConfig
 from overlaymq.core.pastry import Pastry
 from overlaymq.core.pastry.reach import ALL_AROUND, search_seconds
 from overlaymq.core.pastry.routing import Way, next_hop
+from overlaymq.events import Received, Send
 from overlaymq.ids import RING, Id, clockwise
-from overlaymq.messages import Peer
+from overlaymq.messages import LeafProbe, LeafProbeReply, Peer
 from overlaymq.sim.faults import Faults
 
 from .rings import WatchedRing
@@ -168,6 +169,26 @@ def test_a_full_leaf_set_reaches_to_its_extremes() -> None:
         state.leaves.remove(Id(id_))
     assert state.reach.known() == (300, 200)
     assert state.reach.right is None
+
+
+@pytest.mark.parametrize(("active", "asked"), [(True, {1200}), (False, set())])
+def test_who_is_within_a_members_reach_and_not_named_by_it_is_verified(
+    active: bool, asked: set[int]
+) -> None:
+    """Words of a death miss some leaves, and are forgotten; a leaf set that lacks the dead says it for ever.
+    A joiner's lacks who has not answered yet.
+
+    Reference: reach.py (every active node within the reach is in the leaf set, or was verified dead)
+    """
+    node = alone(size=8)
+    state = node.state
+    state.active = True
+    for id_ in (900, 1100, 1200, 1300):
+        state.add_leaf(peer(id_))
+    reply = LeafProbeReply((peer(900), state.me), (), active, Id(300), Id(150))
+    effects = node.handle(Received(peer(1100), reply), 100.0)
+    probed = [e.peer.id for e in effects if isinstance(e, Send) and type(e.message) is LeafProbe]
+    assert set(probed) == asked
 
 
 # --- rings -----------------------------------------------------------------------------------------
