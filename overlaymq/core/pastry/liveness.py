@@ -362,8 +362,8 @@ class Liveness:
         self, peer: Peer, message: LeafProbe | LeafProbeReply, leaves: tuple[Peer, ...]
     ) -> None:
         """Members whom a node does not name, though they are within its reach: it has verified them dead.
-        Words of a death miss who changes its leaf set at that moment, and are forgotten after a while; this is
-        not, so gossip brings leaf sets together. Of joiners it may not have heard yet."""
+        Words of a death miss who changes its leaf set at that moment, and are forgotten after a while; this
+        is not, so gossip brings leaf sets together. Of joiners it may not have heard yet."""
         named = {one.id for one in leaves}
         arrivals = self._state.arrivals
         for member in self._state.leaves.ring:
