@@ -21,8 +21,7 @@ import trio
 
 from overlaymq.errors import Closed, LinkRefused, OwnAddress
 from overlaymq.messages import Batch, Peer
-from overlaymq.transport import _io_thread, codec, grpc_options
-from overlaymq.transport._io_thread import HandoverInstrument
+from overlaymq.transport import _io_loop, codec, grpc_options
 from overlaymq.transport.base import LinkInfo, Transport
 from overlaymq.transport.grpc_dialer import ITSELF
 from overlaymq.transport.grpc_engine import Engine
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from overlaymq.messages import Message
     from overlaymq.transport.base import Inbox
 
-__all__ = ["GrpcTransport", "HandoverInstrument"]
+__all__ = ["GrpcTransport"]
 
 T = TypeVar("T")
 log = logging.getLogger("overlaymq.transport")
@@ -73,7 +72,7 @@ class GrpcTransport(Transport):
         self._outbox: deque[Lane] = deque()
         self._handed_over = False
         self._closed = False
-        self._io: _io_thread.IoThread
+        self._io: _io_loop.IoLoop
         self._engine: Engine
         self._inbox: Inbox
         self._mailbox: Mailbox
@@ -82,11 +81,12 @@ class GrpcTransport(Transport):
 
     async def start(self, inbox: Inbox) -> Peer:
         """See Transport. Raises ConfigError when the address cannot be used."""
-        _io_thread.check_process(self._pid)
+        _io_loop.check_process(self._pid)
         grpc_options.split(self._listen)
         self._inbox = inbox
-        self._mailbox = Mailbox(trio.lowlevel.current_trio_token(), self._inbox_raised)
-        self._io = _io_thread.acquire()
+        self._io = _io_loop.acquire()
+        self._mailbox = Mailbox(self._io.posted, self._inbox_raised)
+        self._io.takers.append(self._mailbox.take)
         self._engine = Engine(self._io, self._identity, self._config, self.peer)
         try:
             with trio.CancelScope(shield=True):  # brief; a server that starts unseen never stops
@@ -95,9 +95,9 @@ class GrpcTransport(Transport):
             self._closed = True
             with trio.CancelScope(shield=True):
                 await self._perform(self._engine.stop())
-                await _io_thread.release(self._io)
+                self._io.takers.remove(self._mailbox.take)
+                await _io_loop.release(self._io)
             raise
-        _io_thread.install_instrument(self._io, self._mailbox.take)
         self.peer = self._engine.me
         _warn_once()
         log.info("listening on %s", self.peer.address)
@@ -109,14 +109,14 @@ class GrpcTransport(Transport):
             self._closed = True
             await trio.lowlevel.checkpoint()
             return
-        _io_thread.check_process(self._pid)
+        _io_loop.check_process(self._pid)
         self._closed = True
         with trio.CancelScope(shield=True):
-            with trio.move_on_after(self._config.grace + 2):  # the I/O thread keeps the grace
+            with trio.move_on_after(self._config.grace + 2):  # the engine keeps the grace
                 await self._perform(self._engine.stop())
             self._mailbox.closed = True
-            _io_thread.remove_instrument(self._mailbox.take)
-            await _io_thread.release(self._io)
+            self._io.takers.remove(self._mailbox.take)
+            await _io_loop.release(self._io)
         self._lanes.clear()
 
     async def connect(self, address: str) -> Peer:
@@ -134,7 +134,7 @@ class GrpcTransport(Transport):
         return await self._io.perform(work, self._mailbox.post)
 
     def _check(self) -> None:
-        _io_thread.check_process(self._pid)
+        _io_loop.check_process(self._pid)
         if self._closed:
             raise Closed("the node has been closed")
 
@@ -153,7 +153,6 @@ class GrpcTransport(Transport):
             lane.kill = "the control queue is full"
         else:
             lane.control.append(part)
-            self._io.asked = True
             lane.control_handed += size
         self._schedule(lane)
 
@@ -208,7 +207,7 @@ class GrpcTransport(Transport):
         )
 
     def _lane(self, peer: Peer) -> Lane | None:
-        _io_thread.check_process(self._pid)
+        _io_loop.check_process(self._pid)
         if self._closed:
             self.post_dropped("sent after close", 1)
             return None

@@ -16,14 +16,14 @@ import trio
 
 from overlaymq.config import LinkConfig
 from overlaymq.errors import LinkRefused
-from overlaymq.transport import _io_thread, codec, grpc_options
+from overlaymq.transport import _io_loop, codec, grpc_options
 from overlaymq.transport.grpc_core import grpc
 from overlaymq.transport.grpc_link import explain
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from overlaymq.transport._io_thread import IoThread
+    from overlaymq.transport._io_loop import IoLoop
 
 log = logging.getLogger("overlaymq.transport")
 
@@ -36,7 +36,7 @@ ANSWER_WITHIN = 10.0
 async def serve_admin(listen: str, handler: Callable[[bytes], bytes]) -> AsyncIterator[str]:
     """Serve while the block runs; gives the address. ``handler`` runs on the trio thread."""
     grpc_options.split(listen)
-    thread = _io_thread.acquire()
+    thread = _io_loop.acquire()
     service = _Service(thread, trio.lowlevel.current_trio_token(), handler)
     try:
         with trio.CancelScope(shield=True):  # brief; a server that starts unseen is never stopped
@@ -47,13 +47,13 @@ async def serve_admin(listen: str, handler: Callable[[bytes], bytes]) -> AsyncIt
         with trio.CancelScope(shield=True):
             with trio.move_on_after(2):
                 await thread.perform(service.stop())
-            await _io_thread.release(thread)
+            await _io_loop.release(thread)
 
 
 async def call_admin(address: str, request: bytes, timeout: float = 5.0) -> bytes:
     """Ask the node whose admin service is there. Raises LinkRefused."""
     grpc_options.split(address)
-    thread = _io_thread.acquire()
+    thread = _io_loop.acquire()
     try:
         answer, error = await thread.perform(_ask(address, request, timeout))
     except (grpc.aio.AioRpcError, codec.Malformed) as problem:
@@ -62,7 +62,7 @@ async def call_admin(address: str, request: bytes, timeout: float = 5.0) -> byte
         ) from None
     finally:
         with trio.CancelScope(shield=True):
-            await _io_thread.release(thread)
+            await _io_loop.release(thread)
     if error:
         raise LinkRefused(f"the node at {address} could not answer: {error}")
     return answer
@@ -79,7 +79,7 @@ class _Service(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def __init__(
         self,
-        thread: IoThread,
+        thread: IoLoop,
         token: trio.lowlevel.TrioToken,
         handler: Callable[[bytes], bytes],
     ) -> None:
@@ -112,7 +112,7 @@ class _Service(grpc.GenericRpcHandler):  # type: ignore[misc]
             request = codec.decode_admin_request(frame)
         except codec.Malformed as error:
             return codec.encode_admin_reply(b"", str(error))
-        answered = self._thread.loop.create_future()
+        answered = self._thread.create_future()
         try:
             self._token.run_sync_soon(self._answer, request, answered)
             return await asyncio.wait_for(answered, ANSWER_WITHIN)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from overlaymq.config import LinkConfig
     from overlaymq.identity import Identity
     from overlaymq.ids import Id
-    from overlaymq.transport._io_thread import IoThread
+    from overlaymq.transport._io_loop import IoLoop
     from overlaymq.transport.grpc import GrpcTransport
 
 log = logging.getLogger("overlaymq.transport")
@@ -34,9 +34,9 @@ log = logging.getLogger("overlaymq.transport")
 class Engine:
     """Everything of one GrpcTransport that lives on the I/O thread."""
 
-    def __init__(self, io: IoThread, identity: Identity, config: LinkConfig, me: Peer) -> None:
+    def __init__(self, io: IoLoop, identity: Identity, config: LinkConfig, me: Peer) -> None:
         self.io = io
-        self.loop = io.loop
+        self.loop = io
         self.identity = identity
         self.config = config
         self.me = me

@@ -15,8 +15,6 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-import trio
-
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
@@ -98,43 +96,31 @@ def _move(source: deque[bytes], target: deque[bytes]) -> int:
 
 
 class Mailbox:
-    """Calls from the I/O thread (or from inside a call of the node) to the trio thread, in order.
+    """Calls from the links (or from inside a call of the node) to the node, in order, in a turn of their own.
 
-    Trio is woken once per burst. An exception in a call is logged and reported, never passed on: it
-    would end the whole trio run.
+    An exception in a call is logged and reported, never passed on: it would end the whole trio run.
     """
 
-    def __init__(self, token: trio.lowlevel.TrioToken, broken: Callable[[], None]) -> None:
-        self._token = token
+    def __init__(self, posted: Callable[[], None], broken: Callable[[], None]) -> None:
+        self._posted = posted
         self._broken = broken
         self._items: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
-        self._scheduled = False
         self.closed = False
 
     def post(self, function: Callable[..., None], *arguments: Any) -> None:
-        """From any thread."""
+        """For the next turn."""
         self._items.append((function, arguments))
-        self._schedule()
+        self._posted()
 
-    def _schedule(self) -> None:
-        if not self._scheduled:
-            self._scheduled = True
-            try:
-                self._token.run_sync_soon(self.take)
-            except trio.RunFinishedError:
-                self.closed = True
-
-    def take(self) -> None:
-        """On the trio thread: perform what has been posted, some of it at a time."""
-        self._scheduled = False  # first: what is posted from here on schedules again
+    def take(self) -> bool:
+        """Perform what has been posted, some of it at a time; whether there is more."""
         for _ in range(ROUND):
             if not self._items or self.closed:
-                return
+                return False
             function, arguments = self._items.popleft()
             try:
                 function(*arguments)
             except Exception:  # whatever the node did, the other links and the trio run go on
                 log.exception("a node's inbox raised; the event is lost")
                 self._broken()
-        if self._items:
-            self._schedule()
+        return bool(self._items)

@@ -20,7 +20,7 @@ from overlaymq.config import LinkConfig
 from overlaymq.errors import ConfigError, ForkedProcess, LinkRefused
 from overlaymq.identity import Identity
 from overlaymq.messages import Peer, Ping
-from overlaymq.transport import _io_thread, grpc_options
+from overlaymq.transport import _io_loop, grpc_options
 from overlaymq.transport.conformance_bench import Endpoint
 from overlaymq.transport.grpc import GrpcTransport
 
@@ -134,7 +134,7 @@ async def test_a_killed_process_is_noticed_at_once_and_without_noise(
         nursery.cancel_scope.cancel()
 
 
-async def test_the_io_thread_is_not_starved_by_a_busy_application() -> None:
+async def test_the_io_loop_is_not_starved_by_a_busy_application() -> None:
     a, b = made(), made()
     async with running(a, b), trio.open_nursery() as nursery:
         await a.transport.connect(b.peer.address)
@@ -156,9 +156,9 @@ async def test_the_io_thread_is_not_starved_by_a_busy_application() -> None:
 async def test_the_instrument_goes_with_the_last_node() -> None:
     a = made()
     async with running(a):
-        instrument = _io_thread._instrument.get()
+        instrument = _io_loop._instrument.get()
         assert instrument is not None
-    assert _io_thread._instrument.get() is None
+    assert _io_loop._instrument.get() is None
 
 
 # --- Addresses ------------------------------------------------------------------------------------

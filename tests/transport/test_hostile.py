@@ -23,7 +23,7 @@ from overlaymq.config import LinkConfig
 from overlaymq.identity import Identity
 from overlaymq.ids import Id
 from overlaymq.messages import Batch, Peer, Ping, Routed
-from overlaymq.transport import _io_thread, codec, handshake
+from overlaymq.transport import _io_loop, codec, handshake
 from overlaymq.transport.conformance_bench import Endpoint
 from overlaymq.transport.grpc import GrpcTransport
 from overlaymq.transport.grpc_dialer import CONTROL, DATA
@@ -139,7 +139,7 @@ async def siege(**config: Any) -> AsyncIterator[tuple[Endpoint, Endpoint, Attack
         for _ in range(2)
     ]
     victim, friend = nodes
-    thread = _io_thread.acquire()
+    thread = _io_loop.acquire()
 
     async def make() -> Attacker:
         return Attacker(victim.peer)
@@ -154,12 +154,12 @@ async def siege(**config: Any) -> AsyncIterator[tuple[Endpoint, Endpoint, Attack
             await thread.perform(attacker.channel.close())
             for node in nodes:
                 await node.aclose()
-            await _io_thread.release(thread)
+            await _io_loop.release(thread)
     assert not [breach for node in nodes for breach in node.inbox.breaches]
 
 
 async def on_io(work: Awaitable[Any]) -> Any:
-    thread = _io_thread.acquire()
+    thread = _io_loop.acquire()
     try:
 
         async def run() -> Any:
@@ -167,7 +167,7 @@ async def on_io(work: Awaitable[Any]) -> Any:
 
         return await thread.perform(run())
     finally:
-        await _io_thread.release(thread)
+        await _io_loop.release(thread)
 
 
 async def many(count: int, attack: Callable[[int], Awaitable[Any]]) -> None:
