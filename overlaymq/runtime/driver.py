@@ -245,6 +245,7 @@ class Driver:
         finally:
             self._handling = False
         self.settle()
+        self.transport.flush()
 
     def set_upcalls(self, topic: Id, upcalls: Upcalls) -> None:
         """Install the application's upcalls in the core."""

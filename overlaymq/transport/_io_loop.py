@@ -6,7 +6,7 @@ loop without a selector of its own, which takes its *turns* in the thread of the
 
 - *after trio's wait for I/O*, if gRPC has reported something: the loop's callbacks run, then what they
   posted is handed to the nodes, and the tasks that it is for run in the same scheduling round;
-- *before trio's wait for I/O*: what the application's tasks have sent is written.
+- *when a node has sent something*, and before trio's wait for I/O: it is written.
 
 gRPC itself receives and answers its own pings in a thread of its own that needs no interpreter lock, and says
 with one byte an event on a socket that there is something to fetch. All bytes are read at once: asyncio's
@@ -32,6 +32,7 @@ import socket
 import threading
 import time
 from collections import deque
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import trio
@@ -70,7 +71,7 @@ class IoLoop(asyncio.AbstractEventLoop):
         self.takers: list[Callable[[], bool]] = []  # of the transports' mailboxes
         self._thread = threading.get_ident()
         self._token = trio.lowlevel.current_trio_token()
-        self._ready: deque[asyncio.Handle] = deque()
+        self._ready: deque[_Due] = deque()
         self._timers: list[asyncio.TimerHandle] = []
         self._alarm = trio.CancelScope()
         self._readers: tuple[_Reader, ...] = ()
@@ -160,7 +161,7 @@ class IoLoop(asyncio.AbstractEventLoop):
         if self._news:
             self._call_turn()
 
-    def before_wait(self) -> None:
+    def write(self) -> None:
         """Write what has been sent. What is posted by that has to wait for trio: it would not notice now that
         it has something to run."""
         if not self._ready or self._turning or self._closed:
@@ -190,9 +191,13 @@ class IoLoop(asyncio.AbstractEventLoop):
         asyncio._set_running_loop(self)
         try:
             while ready:
-                handle = ready.popleft()
-                if not handle.cancelled():
-                    handle._run()
+                due = ready.popleft()
+                if due._cancelled:
+                    continue
+                try:
+                    due._context.run(due._callback, *due._args)
+                except Exception as error:  # the fault of one callback is not the others'
+                    self.call_exception_handler({"message": f"{due!r} failed", "exception": error})
         finally:
             asyncio._set_running_loop(before)
 
@@ -222,7 +227,7 @@ class IoLoop(asyncio.AbstractEventLoop):
             while self._timers and self._timers[0].when() <= self.time():
                 timer = heapq.heappop(self._timers)
                 if not timer.cancelled():
-                    self._ready.append(timer)
+                    self._ready.append(cast("_Due", timer))
             self.turn()
 
     def _next_alarm(self) -> float:
@@ -239,9 +244,9 @@ class IoLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Handle:
         if self._closed:
             raise RuntimeError("this loop is closed: its last node has ended")
-        handle = asyncio.Handle(callback, args, self, context)
-        self._ready.append(handle)
-        return handle
+        due = _Due(callback, args, self, context)
+        self._ready.append(due)
+        return due
 
     def call_soon_threadsafe(
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
@@ -343,6 +348,26 @@ class IoLoop(asyncio.AbstractEventLoop):
         self.call_exception_handler(context)
 
 
+class _Due(asyncio.Handle):
+    """A callback that is to run. There are two for each frame that is written, and asyncio's own takes five
+    calls to make and run."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: IoLoop,
+        context: Context | None,
+    ) -> None:
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = copy_context() if context is None else context
+        self._cancelled = False
+
+
 class _Reader:
     """Fetches what gRPC has announced."""
 
@@ -390,7 +415,7 @@ class _Turns(trio.abc.Instrument):
     """Gives a loop its turns."""
 
     def __init__(self, loop: IoLoop) -> None:
-        self.before_io_wait = lambda timeout: loop.before_wait()  # type: ignore[method-assign]
+        self.before_io_wait = lambda timeout: loop.write()  # type: ignore[method-assign]
         self.after_io_wait = loop.after_wait  # type: ignore[method-assign]
 
 
@@ -399,6 +424,12 @@ class _Turns(trio.abc.Instrument):
 _current: trio.lowlevel.RunVar[tuple[IoLoop, _Turns] | None] = trio.lowlevel.RunVar(
     "overlaymq-io-loop", None
 )
+
+
+def current() -> IoLoop | None:
+    """The trio run's loop, if it has one."""
+    found = _current.get()
+    return None if found is None else found[0]
 
 
 def acquire() -> IoLoop:

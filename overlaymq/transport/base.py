@@ -91,6 +91,10 @@ class Transport(ABC):
     def send_batch(self, peer: Peer, batch: Batch) -> None:
         """Queue a batch on the data stream."""
 
+    def flush(self) -> None:
+        """The node has handed over what it had: write it now rather than when the application pauses. A transport
+        may do nothing here, as long as it writes by then."""
+
     @abstractmethod
     def backlog(self, peer: Peer) -> int:
         """Bytes of batches handed over for this peer and not yet written."""

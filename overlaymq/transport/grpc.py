@@ -172,6 +172,11 @@ class GrpcTransport(Transport):
             lane.data_handed += size
             self._schedule(lane)
 
+    def flush(self) -> None:
+        """See Transport."""
+        if self._handed_over:
+            self._io.write()
+
     def backlog(self, peer: Peer) -> int:
         """See Transport."""
         lane = self._lanes.get(peer.id)
