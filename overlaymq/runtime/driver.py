@@ -443,7 +443,7 @@ class Driver:
         self.settle()
         publisher = self.publishers.get(credit.topic)
         if publisher is not None:
-            publisher.flush_if_idle()
+            publisher.links_idle()
 
     def failed(self, peer: Peer, reason: str, gone: bool = False) -> None:
         """A link broke: what was on it and not confirmed may be lost, and is counted."""
@@ -475,7 +475,7 @@ class Driver:
     def drained(self) -> None:
         """Links are idle again: send what has gathered."""
         for publisher in self.publishers.values():
-            publisher.flush_if_idle()
+            publisher.links_idle()
 
     def dropped(
         self, reason: str, count: int, batch: Batch | None = None, peer: Peer | None = None
