@@ -244,7 +244,8 @@ class Driver:
                         self._excuse_later()
         finally:
             self._handling = False
-        self.settle()
+        if self.flow.released or self.flow.given_up:
+            self.settle()
         self.transport.flush()
 
     def set_upcalls(self, topic: Id, upcalls: Upcalls) -> None:

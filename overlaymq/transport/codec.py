@@ -256,13 +256,9 @@ def _check_batch(batch: Batch) -> None:
         raise Malformed("batch behind")
     if batch.hop > MAX_HOP:
         raise Malformed("batch hop")
-    numbers = (
-        *(batch.epoch, batch.first + batch.count, batch.published_at),
-        *(batch.root_epoch, batch.root_sequence + batch.count),
-    )
-    for number in numbers:
-        if number >= LIMIT:
-            raise Malformed("number out of range")
+    first, root = batch.first + batch.count, batch.root_sequence + batch.count
+    if max(batch.epoch, first, batch.published_at, batch.root_epoch, root) >= LIMIT:
+        raise Malformed("number out of range")
 
 
 def _to_envelope(message: Message) -> dict[str, Any]:

@@ -292,7 +292,8 @@ class GrpcTransport(Transport):
 
     def _on_control(self, lane: Lane, envelopes: Sequence[bytes], size: int) -> None:
         self.control_taken += size
-        self._made_room()
+        if self._engine.paused:
+            self._made_room()
         for envelope in envelopes:
             try:
                 message = codec.decode(envelope)
@@ -303,7 +304,8 @@ class GrpcTransport(Transport):
 
     def _on_data(self, lane: Lane, frame: bytes) -> None:
         self.data_taken += len(frame)
-        self._made_room()
+        if self._engine.paused:
+            self._made_room()
         try:
             batches = codec.decode_data_frame(frame)
         except codec.Malformed as error:
@@ -331,6 +333,6 @@ class GrpcTransport(Transport):
             self._schedule(lane)
 
     def _made_room(self) -> None:
-        if self._engine.paused and self._engine.has_room():
+        if self._engine.has_room():
             self._engine.paused = False
             self._io.call(self._engine.resume)
