@@ -239,6 +239,9 @@ class IoLoop(asyncio.AbstractEventLoop):
 
     # --- what asyncio and gRPC ask of a loop ------------------------------------------------------
 
+    time = staticmethod(time.monotonic)
+    get_debug = bool  # type: ignore[assignment]  # no; asked for each future, so without a call of Python's
+
     def call_soon(
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
@@ -280,9 +283,6 @@ class IoLoop(asyncio.AbstractEventLoop):
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """asyncio tells it. The timer is passed over when it is due."""
-
-    def time(self) -> float:
-        return time.monotonic()
 
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
@@ -336,9 +336,6 @@ class IoLoop(asyncio.AbstractEventLoop):
 
     def is_closed(self) -> bool:
         return self._closed
-
-    def get_debug(self) -> bool:
-        return False
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         error = context.get("exception")

@@ -194,19 +194,20 @@ class Engine:
     def dropped(self, reason: str, count: int = 1) -> None:
         self.host.post_dropped(reason, count)
 
-    async def received_control(self, lane: Lane, envelopes: Sequence[bytes], size: int) -> None:
+    def received_control(self, lane: Lane, envelopes: Sequence[bytes], size: int) -> bool:
+        """Hand them over; whether there is room for more: not even control is read blindly."""
         self.control_in += size
         self.host.post_control(lane, envelopes, size)
-        if self.control_in - self.host.control_taken > self.config.control_queue:
-            await self._wait_room()  # the trio thread is stuck: not even control is read blindly
+        return self.control_in - self.host.control_taken <= self.config.control_queue
 
-    async def received_data(self, lane: Lane, frame: bytes) -> None:
+    def received_data(self, lane: Lane, frame: bytes) -> bool:
+        """Hand it over; whether there is room for more."""
         self.inbox_in += len(frame)
         self.host.post_data(lane, frame)
-        if self.inbox_in - self.host.data_taken > self.config.inbox:
-            await self._wait_room()
+        return self.inbox_in - self.host.data_taken <= self.config.inbox
 
-    async def _wait_room(self) -> None:
+    async def wait_room(self) -> None:
+        """Until the node has taken enough of what waits."""
         while True:
             self._room.clear()
             self.paused = True  # before the check: the trio thread looks at it after each item
