@@ -171,6 +171,7 @@ class GrpcTransport(Transport):
             lane.data.append(part)
             lane.data_handed += size
             self._schedule(lane)
+            self._io.write()  # the first child has it while the last is still to be served
 
     def flush(self) -> None:
         """See Transport."""
