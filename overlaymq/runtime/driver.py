@@ -255,7 +255,9 @@ class Driver:
         self.node.set_upcalls(topic, upcalls, self._mishaps.on_topic(topic))
 
     def _perform(self, effects: list[Effect], transit: Transit | None, now: float) -> None:
-        for effect in effects:  # the most frequent first; a match statement takes three times as long
+        for (
+            effect
+        ) in effects:  # the most frequent first; a match statement takes three times as long
             if isinstance(effect, Send):
                 message = effect.message
                 if isinstance(message, Batch):

@@ -305,8 +305,10 @@ class Publisher:
             self._flush()
 
     def links_idle(self) -> None:
-        """The links have written what they had. While the application goes on publishing, it is the flusher that
-        sends the open run: cut short at each write, a burst would travel in a frame for every few messages."""
+        """The links have written what they had.
+
+        While the application goes on publishing, it is the flusher that sends the open run: cut short at each
+        write, a burst would travel in a frame for every few messages."""
         if not self._looked_after:
             self.flush_if_idle()
 

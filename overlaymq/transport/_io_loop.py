@@ -6,7 +6,7 @@ loop without a selector of its own, which takes its *turns* in the thread of the
 
 - *after trio's wait for I/O*, if gRPC has reported something: the loop's callbacks run, then what they
   posted is handed to the nodes, and the tasks that it is for run in the same scheduling round;
-- *when a node has sent something*, and before trio's wait for I/O: it is written.
+- *when a node has sent something*: it is written.
 
 gRPC itself receives and answers its own pings in a thread of its own that needs no interpreter lock, and says
 with one byte an event on a socket that there is something to fetch. All bytes are read at once: asyncio's
@@ -61,9 +61,13 @@ def _keep_freed_memory() -> None:
     bytes(16 * 1024 * 1024)
 
 
-class IoLoop(asyncio.AbstractEventLoop):
+class IoLoop:
     """As much of an asyncio loop as gRPC and the links need. All of it in the trio thread, but for
     ``call_soon_threadsafe``."""
+
+    time = staticmethod(time.monotonic)
+    get_debug = bool
+    """No. asyncio asks it for each future that it makes, so it is no call of Python's."""
 
     def __init__(self) -> None:
         _keep_freed_memory()
@@ -81,6 +85,7 @@ class IoLoop(asyncio.AbstractEventLoop):
         self._closed = False
         self._looked = time.perf_counter()
         self._work: set[asyncio.Task[Any]] = set()
+        self.loop = cast("asyncio.AbstractEventLoop", self)
         self._in_background(self._keep_time)
 
     # --- for the transports ---------------------------------------------------------------------
@@ -132,7 +137,7 @@ class IoLoop(asyncio.AbstractEventLoop):
 
     async def end(self) -> None:
         """Cancel what is left of it, and close it."""
-        left = [task for task in asyncio.all_tasks(self) if not task.done()]
+        left = [task for task in asyncio.all_tasks(self.loop) if not task.done()]
         for task in left:
             task.cancel()
         with trio.move_on_after(1):
@@ -162,8 +167,7 @@ class IoLoop(asyncio.AbstractEventLoop):
             self._call_turn()
 
     def write(self) -> None:
-        """Write what has been sent. What is posted by that has to wait for trio: it would not notice now that
-        it has something to run."""
+        """Write what a node has just handed over. What that posts waits for a turn."""
         if not self._ready or self._turning or self._closed:
             return
         self._turning = True
@@ -173,6 +177,12 @@ class IoLoop(asyncio.AbstractEventLoop):
         finally:
             self._turning = False
         if self._news:
+            self._call_turn()
+
+    def before_wait(self) -> None:
+        """Take a turn for what is still ready. Not here: trio has looked already at what it has to run, and
+        until when, and would not notice what the turn adds."""
+        if self._ready:
             self._call_turn()
 
     def after_wait(self, timeout: float) -> None:
@@ -188,7 +198,7 @@ class IoLoop(asyncio.AbstractEventLoop):
         if not ready:
             return
         before = asyncio._get_running_loop()
-        asyncio._set_running_loop(self)
+        asyncio._set_running_loop(self.loop)
         try:
             while ready:
                 due = ready.popleft()
@@ -239,15 +249,12 @@ class IoLoop(asyncio.AbstractEventLoop):
 
     # --- what asyncio and gRPC ask of a loop ------------------------------------------------------
 
-    time = staticmethod(time.monotonic)
-    get_debug = bool  # type: ignore[assignment]  # no; asked for each future, so without a call of Python's
-
     def call_soon(
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         if self._closed:
             raise RuntimeError("this loop is closed: its last node has ended")
-        due = _Due(callback, args, self, context)
+        due = _Due(callback, args, self.loop, context)
         self._ready.append(due)
         return due
 
@@ -275,7 +282,7 @@ class IoLoop(asyncio.AbstractEventLoop):
         *args: Any,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        timer = asyncio.TimerHandle(when, callback, args, self.loop, context)
         heapq.heappush(self._timers, timer)
         if self._timers[0] is timer:
             self._alarm.deadline = self._next_alarm()
@@ -285,12 +292,12 @@ class IoLoop(asyncio.AbstractEventLoop):
         """asyncio tells it. The timer is passed over when it is due."""
 
     def create_future(self) -> asyncio.Future[Any]:
-        return asyncio.Future(loop=self)
+        return asyncio.Future(loop=self.loop)
 
-    def create_task(  # type: ignore[override]  # the stubs ask for keywords of later versions
+    def create_task(
         self, coro: Coroutine[Any, Any, T], *, name: str | None = None, **_: Any
     ) -> asyncio.Task[T]:
-        return asyncio.Task(coro, loop=self, name=name)
+        return asyncio.Task(coro, loop=self.loop, name=name)
 
     def add_reader(self, fd: Any, callback: Callable[..., object], *args: Any) -> None:
         """gRPC's socket, on which there is a byte for each event."""
@@ -300,7 +307,9 @@ class IoLoop(asyncio.AbstractEventLoop):
         self._readers = (*self._readers, reader)
 
     def remove_reader(self, fd: Any) -> bool:
-        if threading.get_ident() != self._thread:  # the last gRPC object was freed in another thread
+        if (
+            threading.get_ident() != self._thread
+        ):  # the last gRPC object was freed in another thread
             with contextlib.suppress(trio.RunFinishedError):
                 self._token.run_sync_soon(self.remove_reader, fd)
             return True
@@ -355,7 +364,7 @@ class _Due(asyncio.Handle):
         self,
         callback: Callable[..., object],
         args: tuple[Any, ...],
-        loop: IoLoop,
+        loop: asyncio.AbstractEventLoop,
         context: Context | None,
     ) -> None:
         self._callback = callback
@@ -363,6 +372,7 @@ class _Due(asyncio.Handle):
         self._loop = loop
         self._context = copy_context() if context is None else context
         self._cancelled = False
+        self._repr = self._source_traceback = None
 
 
 class _Reader:
@@ -412,7 +422,7 @@ class _Turns(trio.abc.Instrument):
     """Gives a loop its turns."""
 
     def __init__(self, loop: IoLoop) -> None:
-        self.before_io_wait = lambda timeout: loop.write()  # type: ignore[method-assign]
+        self.before_io_wait = lambda timeout: loop.before_wait()  # type: ignore[method-assign]
         self.after_io_wait = loop.after_wait  # type: ignore[method-assign]
 
 

@@ -91,9 +91,9 @@ class Transport(ABC):
     def send_batch(self, peer: Peer, batch: Batch) -> None:
         """Queue a batch on the data stream."""
 
+    @abstractmethod
     def flush(self) -> None:
-        """The node has handed over what it had: write it now rather than when the application pauses. A transport
-        may do nothing here, as long as it writes by then."""
+        """Write what is queued now, not only when the application pauses. A hint."""
 
     @abstractmethod
     def backlog(self, peer: Peer) -> int:

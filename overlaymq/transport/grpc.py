@@ -1,11 +1,11 @@
-"""The gRPC transport, as its node sees it: the trio side.
+"""The gRPC transport, as its node sees it.
 
-    node -- send, send_batch --> Lane --> Engine, Link (I/O thread) --> gRPC
-    node <-- Inbox <-- Mailbox <-- Engine, Link (I/O thread)        <-- gRPC
+    node -- send, send_batch --> Lane --> Engine, Link (in turns of the loop) --> gRPC
+    node <-- Inbox <-- Mailbox <-- Engine, Link (in turns of the loop)        <-- gRPC
 
-Messages are encoded here, on the node's thread, and cross to the I/O thread as bytes; what arrives is
-decoded here. The I/O thread opens only what concerns the link itself (pings, goodbyes), so it can
-answer while the node is busy. Each direction is woken once per burst.
+Messages are encoded here and cross to the links as bytes; what arrives is decoded here. The links open only
+what concerns themselves (pings, goodbyes). The node is never called from inside one of its own calls, nor in
+the middle of a link's work: what the links have for it waits in the mailbox until they are done.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class GrpcTransport(Transport):
         incarnation: int = 0,
     ) -> None:
         self.peer = Peer(identity.id, "", incarnation)
-        self.control_taken = 0  # bytes; the I/O thread compares them with what it received
+        self.control_taken = 0  # bytes; the engine compares them with what it received
         self.data_taken = 0
         self._identity = identity
         self._config = config
@@ -130,7 +130,7 @@ class GrpcTransport(Transport):
             raise kind(str(refused)) from None
 
     async def _perform(self, work: Coroutine[Any, Any, T]) -> T:
-        """On the I/O thread; the outcome comes after the events that it caused."""
+        """On the loop; the outcome comes after the events that it caused."""
         return await self._io.perform(work, self._mailbox.post)
 
     def _check(self) -> None:
@@ -229,16 +229,16 @@ class GrpcTransport(Transport):
         if not lane.scheduled:
             lane.scheduled = True
             self._outbox.append(lane)
-            if not self._handed_over:  # after the append: the I/O thread clears it before it looks
+            if not self._handed_over:  # after the append: `_take` clears it before it looks
                 self._handed_over = True
                 self._io.call(self._take)
 
     def _take(self) -> None:
-        """On the I/O thread."""
+        """In a turn of the loop."""
         self._handed_over = False
         self._engine.take(self._outbox)
 
-    # --- From the I/O thread ------------------------------------------------------------------
+    # --- From the links -----------------------------------------------------------------------
 
     def post_opened(self, lane: Lane) -> None:
         self._mailbox.post(self._on_opened, lane)
@@ -264,7 +264,7 @@ class GrpcTransport(Transport):
     def post_address(self, me: Peer) -> None:
         self._mailbox.post(setattr, self, "peer", me)
 
-    # --- On the trio thread, out of the mailbox -----------------------------------------------
+    # --- Out of the mailbox -------------------------------------------------------------------
 
     def _on_opened(self, lane: Lane) -> None:
         id_ = lane.peer.id

@@ -1,4 +1,4 @@
-"""A node's links on the I/O thread: lanes and their links, idleness, shutdown.
+"""A node's links, in turns of the loop: lanes and their links, idleness, shutdown.
 
 At most one link per peer, whoever dialled (grpc_dialer.py, grpc_listener.py). Queues belong to lanes,
 not to dials or links, so nothing queued is lost while it is being settled which link stays.
@@ -32,11 +32,11 @@ log = logging.getLogger("overlaymq.transport")
 
 
 class Engine:
-    """Everything of one GrpcTransport that lives on the I/O thread."""
+    """Everything of one GrpcTransport that lives on the loop."""
 
     def __init__(self, io: IoLoop, identity: Identity, config: LinkConfig, me: Peer) -> None:
         self.io = io
-        self.loop = io
+        self.loop = io.loop
         self.identity = identity
         self.config = config
         self.me = me
@@ -119,7 +119,7 @@ class Engine:
     # --- Lanes --------------------------------------------------------------------------------
 
     def take(self, outbox: deque[Lane]) -> None:
-        """Called by the trio thread's hand-over: these lanes have something to do."""
+        """These lanes have something to do."""
         while outbox:
             lane = outbox.popleft()
             lane.scheduled = False
@@ -135,7 +135,7 @@ class Engine:
         current = self.lanes.get(lane.peer.id)
         if current is not lane:
             if current is not None and not current.abandoned:
-                return  # the peer dialled first: the trio thread moves the items when it hears of it
+                return  # the peer dialled first: the node's side moves the items when it hears of it
             self.lanes[lane.peer.id] = lane
         if lane.link is not None:
             lane.link.kick()
@@ -210,19 +210,19 @@ class Engine:
         """Until the node has taken enough of what waits."""
         while True:
             self._room.clear()
-            self.paused = True  # before the check: the trio thread looks at it after each item
+            self.paused = True  # before the check: the node's side looks at it after each item
             if self.has_room():
                 return
             await self._room.wait()
 
     def has_room(self) -> bool:
-        """Whether the trio thread has taken at least half of what may wait."""
+        """Whether the node has taken at least half of what may wait."""
         data = self.inbox_in - self.host.data_taken
         control = self.control_in - self.host.control_taken
         return data <= self.config.inbox // 2 and control <= self.config.control_queue // 2
 
     def resume(self) -> None:
-        """From the trio thread: there is room again."""
+        """There is room again."""
         self._room.set()
 
     # --- Housekeeping -------------------------------------------------------------------------

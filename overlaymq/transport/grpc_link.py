@@ -1,4 +1,4 @@
-"""One link on the I/O thread: two streams, and a reader and a writer for each.
+"""One link: two streams, and a reader and a writer for each.
 
 A writer sends whatever is waiting when it is free, as one frame: an idle link writes at once, a loaded
 one grows its frames up to ``frame_size``. gRPC allows one write at a time, and its completion is the
@@ -265,7 +265,7 @@ class Link:
     # --- Control ------------------------------------------------------------------------------
 
     def ping(self, answered: Callable[[float, int | None], None]) -> None:
-        """Measure the round trip between the two I/O threads, and by how many nanoseconds the other wall
+        """Measure the round trip between the two loops, and by how many nanoseconds the other wall
         clock is ahead, if it is told."""
         self._serial += 1
         started, wall = self.engine.loop.time(), time.time_ns()

@@ -279,7 +279,7 @@ async def test_a_stuck_node_stops_its_senders_and_loses_nothing() -> None:
         held: list[tuple[Any, bytes]] = []
         b.transport._on_data = lambda lane, frame: held.append((lane, frame))  # type: ignore[attr-defined]
         a.batches(b, 300, 100_000)  # more than gRPC's own windows hold
-        while not engine.paused:  # noqa: ASYNC110 - it is another thread that pauses
+        while not engine.paused:  # noqa: ASYNC110 - the engine tells nobody but the node
             await trio.sleep(0.01)
         a.call("probe", b.peer)  # control is read all the same
         await a.inbox.until(lambda: a.inbox.count("measured") == 1)
