@@ -220,8 +220,11 @@ class IoLoop:
         self._scopes.append(scope)
 
         async def run() -> None:
-            with scope:
-                await work()
+            try:
+                with scope:
+                    await work()
+            except Exception:  # what a system task raises ends the trio run
+                log.exception("gRPC's event loop lost a part")
             if scope in self._scopes:
                 self._scopes.remove(scope)
 
@@ -387,7 +390,7 @@ class _Reader:
 
     async def watch(self) -> None:
         """See to it that trio's wait ends when there is something."""
-        while True:
+        while not self.scope.cancel_called:  # then gRPC may have closed the socket
             await trio.lowlevel.wait_readable(self.source)
             if not self._looked:
                 self.read()

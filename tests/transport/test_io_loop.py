@@ -147,14 +147,17 @@ async def test_its_end_cancels_what_is_left() -> None:
     loop = _io_loop.acquire()
     ended: list[str] = []
 
+    started = trio.Event()
+
     async def wait_for_ever() -> None:
+        started.set()
         try:
             await asyncio.Event().wait()
         finally:
             ended.append("cancelled")
 
     loop.spawn(wait_for_ever())
-    await trio.lowlevel.checkpoint()
+    await started.wait()
     await _io_loop.release(loop)
     assert ended == ["cancelled"]
     assert loop.is_closed()
