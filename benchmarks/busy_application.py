@@ -1,9 +1,8 @@
 """Does an application that computes delay the overlay it is embedded in?
 
 Two nodes in two processes. One shares its trio thread with a task that computes in slices of pure
-Python, with a checkpoint between them: the node gets its turn only there, and the interpreter lock
-is fought over with the I/O thread. Control round trips go both ways, since a busy node may be slow
-to answer, slow to notice an answer, or both.
+Python, with a checkpoint between them: the node and its links get their turn only there. Control round trips
+go both ways, since a busy node may be slow to answer, slow to notice an answer, or both.
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ def test_a_breach_is_found(importer: str, source: str) -> None:
         ("overlaymq.core.node", "from .pastry import leafset\nimport heapq, msgspec"),
         ("overlaymq.core.node", "if TYPE_CHECKING:\n    from random import Random"),
         ("overlaymq.transport.grpc_core", "import asyncio\nfrom grpc import aio"),
-        ("overlaymq.transport._io_thread", "import asyncio"),
+        ("overlaymq.transport._io_loop", "import asyncio"),
         ("overlaymq.transport.codec", "from overlaymq.transport._pb.overlaymq.v1 import frame_pb2"),
         ("overlaymq.identity", "from cryptography import x509"),
         ("overlaymq.trace.spark", "import pyspark, numpy"),

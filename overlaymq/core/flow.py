@@ -224,8 +224,11 @@ class Flow:
 
     def waits(self, topic: Id, peers: Iterable[Peer]) -> bool:
         """Whether a batch of this topic waits for credit of one of these peers."""
-        accounts = (self._outgoing.get((peer.id, topic)) for peer in peers)
-        return any(account is not None and account.queue for account in accounts)
+        for peer in peers:
+            account = self._outgoing.get((peer.id, topic))
+            if account is not None and account.queue:
+                return True
+        return False
 
     def queued(self) -> int:
         """Bytes waiting for credit, over all links."""

@@ -163,7 +163,7 @@ class LookupReply(msgspec.Struct, frozen=True, gc=False):
 
 
 class Ping(msgspec.Struct, frozen=True, gc=False):
-    """A round trip through both cores (the transport's own probes stop at its I/O thread)."""
+    """A round trip through both cores (the transport's own probes stop at its links)."""
 
     request: int
 

@@ -244,7 +244,9 @@ class Driver:
                         self._excuse_later()
         finally:
             self._handling = False
-        self.settle()
+        if self.flow.released or self.flow.given_up:
+            self.settle()
+        self.transport.flush()
 
     def set_upcalls(self, topic: Id, upcalls: Upcalls) -> None:
         """Install the application's upcalls in the core."""
@@ -253,22 +255,25 @@ class Driver:
         self.node.set_upcalls(topic, upcalls, self._mishaps.on_topic(topic))
 
     def _perform(self, effects: list[Effect], transit: Transit | None, now: float) -> None:
-        for effect in effects:
-            match effect:
-                case Send(peer, Batch() as batch):
-                    self._send_batch(peer, batch, transit, now)
-                case Send(peer, message):
+        for (
+            effect
+        ) in effects:  # the most frequent first; a match statement takes three times as long
+            if isinstance(effect, Send):
+                message = effect.message
+                if isinstance(message, Batch):
+                    self._send_batch(effect.peer, message, transit, now)
+                else:
                     if self.tracing is not None:
-                        self.tracing.sent(peer, message)
-                    self.transport.send(peer, message)
-                case Deliver(batch):
-                    self._deliver(batch, transit, now)
-                case SetTimer(timer, delay):
-                    self._set_timer(now + delay, timer)
-                case Notify(event):
-                    self._notify(event)
-                case Probe(peer):
-                    self.transport.probe(peer)
+                        self.tracing.sent(effect.peer, message)
+                    self.transport.send(effect.peer, message)
+            elif isinstance(effect, Deliver):
+                self._deliver(effect.batch, transit, now)
+            elif isinstance(effect, SetTimer):
+                self._set_timer(now + effect.delay, effect.timer)
+            elif isinstance(effect, Notify):
+                self._notify(effect.event)
+            elif isinstance(effect, Probe):
+                self.transport.probe(effect.peer)
 
     def _send_batch(self, peer: Peer, batch: Batch, transit: Transit | None, now: float) -> None:
         transit = self._transit(batch, transit)
@@ -441,7 +446,7 @@ class Driver:
         self.settle()
         publisher = self.publishers.get(credit.topic)
         if publisher is not None:
-            publisher.flush_if_idle()
+            publisher.links_idle()
 
     def failed(self, peer: Peer, reason: str, gone: bool = False) -> None:
         """A link broke: what was on it and not confirmed may be lost, and is counted."""
@@ -473,7 +478,7 @@ class Driver:
     def drained(self) -> None:
         """Links are idle again: send what has gathered."""
         for publisher in self.publishers.values():
-            publisher.flush_if_idle()
+            publisher.links_idle()
 
     def dropped(
         self, reason: str, count: int, batch: Batch | None = None, peer: Peer | None = None

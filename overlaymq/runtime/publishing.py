@@ -304,6 +304,14 @@ class Publisher:
         if self._run.payloads and not self._driver.is_busy(self):
             self._flush()
 
+    def links_idle(self) -> None:
+        """The links have written what they had.
+
+        While the application goes on publishing, it is the flusher that sends the open run: cut short at each
+        write, a burst would travel in a frame for every few messages."""
+        if not self._looked_after:
+            self.flush_if_idle()
+
     def flush(self) -> None:
         """Send the open run now, busy links or not."""
         if self._run.payloads:
@@ -415,7 +423,7 @@ class Publisher:
         self._outstanding -= transit.size
         if self._outstanding < self._config.window:
             self._room.unpark_all()
-        self.flush_if_idle()
+        self.links_idle()
 
     def close(self, reason: str) -> None:
         """The node ends: whoever waits is told."""

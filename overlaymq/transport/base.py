@@ -92,6 +92,10 @@ class Transport(ABC):
         """Queue a batch on the data stream."""
 
     @abstractmethod
+    def flush(self) -> None:
+        """Write what is queued now, not only when the application pauses. A hint."""
+
+    @abstractmethod
     def backlog(self, peer: Peer) -> int:
         """Bytes of batches handed over for this peer and not yet written."""
 

@@ -1,11 +1,11 @@
-"""The gRPC transport, as its node sees it: the trio side.
+"""The gRPC transport, as its node sees it.
 
-    node -- send, send_batch --> Lane --> Engine, Link (I/O thread) --> gRPC
-    node <-- Inbox <-- Mailbox <-- Engine, Link (I/O thread)        <-- gRPC
+    node -- send, send_batch --> Lane --> Engine, Link (in turns of the loop) --> gRPC
+    node <-- Inbox <-- Mailbox <-- Engine, Link (in turns of the loop)        <-- gRPC
 
-Messages are encoded here, on the node's thread, and cross to the I/O thread as bytes; what arrives is
-decoded here. The I/O thread opens only what concerns the link itself (pings, goodbyes), so it can
-answer while the node is busy. Each direction is woken once per burst.
+Messages are encoded here and cross to the links as bytes; what arrives is decoded here. The links open only
+what concerns themselves (pings, goodbyes). The node is never called from inside one of its own calls, nor in
+the middle of a link's work: what the links have for it waits in the mailbox until they are done.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ import trio
 
 from overlaymq.errors import Closed, LinkRefused, OwnAddress
 from overlaymq.messages import Batch, Peer
-from overlaymq.transport import _io_thread, codec, grpc_options
-from overlaymq.transport._io_thread import HandoverInstrument
+from overlaymq.transport import _io_loop, codec, grpc_options
 from overlaymq.transport.base import LinkInfo, Transport
 from overlaymq.transport.grpc_dialer import ITSELF
 from overlaymq.transport.grpc_engine import Engine
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from overlaymq.messages import Message
     from overlaymq.transport.base import Inbox
 
-__all__ = ["GrpcTransport", "HandoverInstrument"]
+__all__ = ["GrpcTransport"]
 
 T = TypeVar("T")
 log = logging.getLogger("overlaymq.transport")
@@ -62,7 +61,7 @@ class GrpcTransport(Transport):
         incarnation: int = 0,
     ) -> None:
         self.peer = Peer(identity.id, "", incarnation)
-        self.control_taken = 0  # bytes; the I/O thread compares them with what it received
+        self.control_taken = 0  # bytes; the engine compares them with what it received
         self.data_taken = 0
         self._identity = identity
         self._config = config
@@ -73,7 +72,7 @@ class GrpcTransport(Transport):
         self._outbox: deque[Lane] = deque()
         self._handed_over = False
         self._closed = False
-        self._io: _io_thread.IoThread
+        self._io: _io_loop.IoLoop
         self._engine: Engine
         self._inbox: Inbox
         self._mailbox: Mailbox
@@ -82,11 +81,12 @@ class GrpcTransport(Transport):
 
     async def start(self, inbox: Inbox) -> Peer:
         """See Transport. Raises ConfigError when the address cannot be used."""
-        _io_thread.check_process(self._pid)
+        _io_loop.check_process(self._pid)
         grpc_options.split(self._listen)
         self._inbox = inbox
-        self._mailbox = Mailbox(trio.lowlevel.current_trio_token(), self._inbox_raised)
-        self._io = _io_thread.acquire()
+        self._io = _io_loop.acquire()
+        self._mailbox = Mailbox(self._io.posted, self._inbox_raised)
+        self._io.takers.append(self._mailbox.take)
         self._engine = Engine(self._io, self._identity, self._config, self.peer)
         try:
             with trio.CancelScope(shield=True):  # brief; a server that starts unseen never stops
@@ -95,9 +95,9 @@ class GrpcTransport(Transport):
             self._closed = True
             with trio.CancelScope(shield=True):
                 await self._perform(self._engine.stop())
-                await _io_thread.release(self._io)
+                self._io.takers.remove(self._mailbox.take)
+                await _io_loop.release(self._io)
             raise
-        _io_thread.install_instrument(self._io, self._mailbox.take)
         self.peer = self._engine.me
         _warn_once()
         log.info("listening on %s", self.peer.address)
@@ -109,14 +109,14 @@ class GrpcTransport(Transport):
             self._closed = True
             await trio.lowlevel.checkpoint()
             return
-        _io_thread.check_process(self._pid)
+        _io_loop.check_process(self._pid)
         self._closed = True
         with trio.CancelScope(shield=True):
-            with trio.move_on_after(self._config.grace + 2):  # the I/O thread keeps the grace
+            with trio.move_on_after(self._config.grace + 2):  # the engine keeps the grace
                 await self._perform(self._engine.stop())
             self._mailbox.closed = True
-            _io_thread.remove_instrument(self._mailbox.take)
-            await _io_thread.release(self._io)
+            self._io.takers.remove(self._mailbox.take)
+            await _io_loop.release(self._io)
         self._lanes.clear()
 
     async def connect(self, address: str) -> Peer:
@@ -130,11 +130,11 @@ class GrpcTransport(Transport):
             raise kind(str(refused)) from None
 
     async def _perform(self, work: Coroutine[Any, Any, T]) -> T:
-        """On the I/O thread; the outcome comes after the events that it caused."""
+        """On the loop; the outcome comes after the events that it caused."""
         return await self._io.perform(work, self._mailbox.post)
 
     def _check(self) -> None:
-        _io_thread.check_process(self._pid)
+        _io_loop.check_process(self._pid)
         if self._closed:
             raise Closed("the node has been closed")
 
@@ -153,13 +153,12 @@ class GrpcTransport(Transport):
             lane.kill = "the control queue is full"
         else:
             lane.control.append(part)
-            self._io.asked = True
             lane.control_handed += size
         self._schedule(lane)
 
     def send_batch(self, peer: Peer, batch: Batch) -> None:
         """See Transport."""
-        lane = self._lane(peer)
+        lane = (not self._closed and self._lanes.get(peer.id)) or self._lane(peer)
         if lane is None:
             return
         part = codec.encode_batch(batch)
@@ -172,6 +171,12 @@ class GrpcTransport(Transport):
             lane.data.append(part)
             lane.data_handed += size
             self._schedule(lane)
+            self._io.write()  # the first child has it while the last is still to be served
+
+    def flush(self) -> None:
+        """See Transport."""
+        if self._handed_over:
+            self._io.write()
 
     def backlog(self, peer: Peer) -> int:
         """See Transport."""
@@ -208,7 +213,7 @@ class GrpcTransport(Transport):
         )
 
     def _lane(self, peer: Peer) -> Lane | None:
-        _io_thread.check_process(self._pid)
+        _io_loop.check_process(self._pid)
         if self._closed:
             self.post_dropped("sent after close", 1)
             return None
@@ -224,16 +229,16 @@ class GrpcTransport(Transport):
         if not lane.scheduled:
             lane.scheduled = True
             self._outbox.append(lane)
-            if not self._handed_over:  # after the append: the I/O thread clears it before it looks
+            if not self._handed_over:  # after the append: `_take` clears it before it looks
                 self._handed_over = True
                 self._io.call(self._take)
 
     def _take(self) -> None:
-        """On the I/O thread."""
+        """In a turn of the loop."""
         self._handed_over = False
         self._engine.take(self._outbox)
 
-    # --- From the I/O thread ------------------------------------------------------------------
+    # --- From the links -----------------------------------------------------------------------
 
     def post_opened(self, lane: Lane) -> None:
         self._mailbox.post(self._on_opened, lane)
@@ -259,7 +264,7 @@ class GrpcTransport(Transport):
     def post_address(self, me: Peer) -> None:
         self._mailbox.post(setattr, self, "peer", me)
 
-    # --- On the trio thread, out of the mailbox -----------------------------------------------
+    # --- Out of the mailbox -------------------------------------------------------------------
 
     def _on_opened(self, lane: Lane) -> None:
         id_ = lane.peer.id
@@ -288,7 +293,8 @@ class GrpcTransport(Transport):
 
     def _on_control(self, lane: Lane, envelopes: Sequence[bytes], size: int) -> None:
         self.control_taken += size
-        self._made_room()
+        if self._engine.paused:
+            self._made_room()
         for envelope in envelopes:
             try:
                 message = codec.decode(envelope)
@@ -299,7 +305,8 @@ class GrpcTransport(Transport):
 
     def _on_data(self, lane: Lane, frame: bytes) -> None:
         self.data_taken += len(frame)
-        self._made_room()
+        if self._engine.paused:
+            self._made_room()
         try:
             batches = codec.decode_data_frame(frame)
         except codec.Malformed as error:
@@ -327,6 +334,6 @@ class GrpcTransport(Transport):
             self._schedule(lane)
 
     def _made_room(self) -> None:
-        if self._engine.paused and self._engine.has_room():
+        if self._engine.has_room():
             self._engine.paused = False
             self._io.call(self._engine.resume)

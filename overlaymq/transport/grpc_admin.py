@@ -1,7 +1,7 @@
 """The admin service: one unary call, JSON both ways, on a server of its own.
 
 It listens on loopback by default, tells everything and checks nobody, so it never shares the port that
-peers use. Questions are answered on the trio thread, where the node lives.
+peers use. Questions are answered outside the loop's turns, as everything that the node does.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import trio
 
 from overlaymq.config import LinkConfig
 from overlaymq.errors import LinkRefused
-from overlaymq.transport import _io_thread, codec, grpc_options
+from overlaymq.transport import _io_loop, codec, grpc_options
 from overlaymq.transport.grpc_core import grpc
 from overlaymq.transport.grpc_link import explain
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from overlaymq.transport._io_thread import IoThread
+    from overlaymq.transport._io_loop import IoLoop
 
 log = logging.getLogger("overlaymq.transport")
 
@@ -34,35 +34,35 @@ ANSWER_WITHIN = 10.0
 
 @asynccontextmanager
 async def serve_admin(listen: str, handler: Callable[[bytes], bytes]) -> AsyncIterator[str]:
-    """Serve while the block runs; gives the address. ``handler`` runs on the trio thread."""
+    """Serve while the block runs; gives the address. ``handler`` runs in the trio run."""
     grpc_options.split(listen)
-    thread = _io_thread.acquire()
-    service = _Service(thread, trio.lowlevel.current_trio_token(), handler)
+    loop = _io_loop.acquire()
+    service = _Service(loop, trio.lowlevel.current_trio_token(), handler)
     try:
         with trio.CancelScope(shield=True):  # brief; a server that starts unseen is never stopped
-            port = await thread.perform(service.start(listen))
+            port = await loop.perform(service.start(listen))
         host, _ = grpc_options.split(listen)
         yield grpc_options.join(host, port)
     finally:
         with trio.CancelScope(shield=True):
             with trio.move_on_after(2):
-                await thread.perform(service.stop())
-            await _io_thread.release(thread)
+                await loop.perform(service.stop())
+            await _io_loop.release(loop)
 
 
 async def call_admin(address: str, request: bytes, timeout: float = 5.0) -> bytes:
     """Ask the node whose admin service is there. Raises LinkRefused."""
     grpc_options.split(address)
-    thread = _io_thread.acquire()
+    loop = _io_loop.acquire()
     try:
-        answer, error = await thread.perform(_ask(address, request, timeout))
+        answer, error = await loop.perform(_ask(address, request, timeout))
     except (grpc.aio.AioRpcError, codec.Malformed) as problem:
         raise LinkRefused(
             f"no overlaymq admin service answers at {address}: {explain(problem)}"
         ) from None
     finally:
         with trio.CancelScope(shield=True):
-            await _io_thread.release(thread)
+            await _io_loop.release(loop)
     if error:
         raise LinkRefused(f"the node at {address} could not answer: {error}")
     return answer
@@ -75,15 +75,15 @@ async def _ask(address: str, request: bytes, timeout: float) -> tuple[bytes, str
 
 
 class _Service(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """Lives on the I/O thread; only ``_answer`` runs on trio's."""
+    """Lives on the loop; only ``_answer`` does not."""
 
     def __init__(
         self,
-        thread: IoThread,
+        loop: IoLoop,
         token: trio.lowlevel.TrioToken,
         handler: Callable[[bytes], bytes],
     ) -> None:
-        self._thread = thread
+        self._loop = loop
         self._token = token
         self._handler = handler
         self._method = grpc.unary_unary_rpc_method_handler(self._call)
@@ -112,7 +112,7 @@ class _Service(grpc.GenericRpcHandler):  # type: ignore[misc]
             request = codec.decode_admin_request(frame)
         except codec.Malformed as error:
             return codec.encode_admin_reply(b"", str(error))
-        answered = self._thread.loop.create_future()
+        answered = self._loop.create_future()
         try:
             self._token.run_sync_soon(self._answer, request, answered)
             return await asyncio.wait_for(answered, ANSWER_WITHIN)
@@ -122,14 +122,14 @@ class _Service(grpc.GenericRpcHandler):  # type: ignore[misc]
             return codec.encode_admin_reply(b"", "the node is too busy to answer")
 
     def _answer(self, request: bytes, answered: asyncio.Future[bytes]) -> None:
-        """On the trio thread."""
+        """Called by trio."""
         try:
             reply = codec.encode_admin_reply(self._handler(request))
         except Exception as error:  # a question must not end the trio run
             log.exception("an admin request failed")
             reply = codec.encode_admin_reply(b"", f"{type(error).__name__}: {error}")
         with contextlib.suppress(RuntimeError):  # the loop may have been closed meanwhile
-            self._thread.call(_settle, answered, reply)
+            self._loop.call(_settle, answered, reply)
 
 
 def _settle(future: asyncio.Future[bytes], value: bytes) -> None:

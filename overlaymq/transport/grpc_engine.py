@@ -1,4 +1,4 @@
-"""A node's links on the I/O thread: lanes and their links, idleness, shutdown.
+"""A node's links, in turns of the loop: lanes and their links, idleness, shutdown.
 
 At most one link per peer, whoever dialled (grpc_dialer.py, grpc_listener.py). Queues belong to lanes,
 not to dials or links, so nothing queued is lost while it is being settled which link stays.
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from overlaymq.config import LinkConfig
     from overlaymq.identity import Identity
     from overlaymq.ids import Id
-    from overlaymq.transport._io_thread import IoThread
+    from overlaymq.transport._io_loop import IoLoop
     from overlaymq.transport.grpc import GrpcTransport
 
 log = logging.getLogger("overlaymq.transport")
 
 
 class Engine:
-    """Everything of one GrpcTransport that lives on the I/O thread."""
+    """Everything of one GrpcTransport that lives on the loop."""
 
-    def __init__(self, io: IoThread, identity: Identity, config: LinkConfig, me: Peer) -> None:
+    def __init__(self, io: IoLoop, identity: Identity, config: LinkConfig, me: Peer) -> None:
         self.io = io
         self.loop = io.loop
         self.identity = identity
@@ -119,7 +119,7 @@ class Engine:
     # --- Lanes --------------------------------------------------------------------------------
 
     def take(self, outbox: deque[Lane]) -> None:
-        """Called by the trio thread's hand-over: these lanes have something to do."""
+        """These lanes have something to do."""
         while outbox:
             lane = outbox.popleft()
             lane.scheduled = False
@@ -135,7 +135,7 @@ class Engine:
         current = self.lanes.get(lane.peer.id)
         if current is not lane:
             if current is not None and not current.abandoned:
-                return  # the peer dialled first: the trio thread moves the items when it hears of it
+                return  # the peer dialled first: the node's side moves the items when it hears of it
             self.lanes[lane.peer.id] = lane
         if lane.link is not None:
             lane.link.kick()
@@ -194,34 +194,35 @@ class Engine:
     def dropped(self, reason: str, count: int = 1) -> None:
         self.host.post_dropped(reason, count)
 
-    async def received_control(self, lane: Lane, envelopes: Sequence[bytes], size: int) -> None:
+    def received_control(self, lane: Lane, envelopes: Sequence[bytes], size: int) -> bool:
+        """Hand them over; whether there is room for more: not even control is read blindly."""
         self.control_in += size
         self.host.post_control(lane, envelopes, size)
-        if self.control_in - self.host.control_taken > self.config.control_queue:
-            await self._wait_room()  # the trio thread is stuck: not even control is read blindly
+        return self.control_in - self.host.control_taken <= self.config.control_queue
 
-    async def received_data(self, lane: Lane, frame: bytes) -> None:
+    def received_data(self, lane: Lane, frame: bytes) -> bool:
+        """Hand it over; whether there is room for more."""
         self.inbox_in += len(frame)
         self.host.post_data(lane, frame)
-        if self.inbox_in - self.host.data_taken > self.config.inbox:
-            await self._wait_room()
+        return self.inbox_in - self.host.data_taken <= self.config.inbox
 
-    async def _wait_room(self) -> None:
+    async def wait_room(self) -> None:
+        """Until the node has taken enough of what waits."""
         while True:
             self._room.clear()
-            self.paused = True  # before the check: the trio thread looks at it after each item
+            self.paused = True  # before the check: the node's side looks at it after each item
             if self.has_room():
                 return
             await self._room.wait()
 
     def has_room(self) -> bool:
-        """Whether the trio thread has taken at least half of what may wait."""
+        """Whether the node has taken at least half of what may wait."""
         data = self.inbox_in - self.host.data_taken
         control = self.control_in - self.host.control_taken
         return data <= self.config.inbox // 2 and control <= self.config.control_queue // 2
 
     def resume(self) -> None:
-        """From the trio thread: there is room again."""
+        """There is room again."""
         self._room.set()
 
     # --- Housekeeping -------------------------------------------------------------------------

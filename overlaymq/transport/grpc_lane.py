@@ -1,12 +1,12 @@
-"""What the trio thread and the I/O thread share: lanes one way, a mailbox the other.
+"""What a node and its links share: lanes one way, a mailbox the other.
 
-A lane is the queue towards one peer for the life of one link: from the first send (or the link's
-arrival) until ``failed`` or ``closed``. The trio thread appends and counts what it handed over; the I/O
-thread pops and counts what it has written. Each counter has one writer, deques are safe at both ends,
-so there is no lock. Nothing is ever taken by copy-then-clear: that loses what arrives in between.
+A lane is the queue towards one peer for the life of one link: from the first send (or the link's arrival)
+until ``failed`` or ``closed``. The node's side appends and counts what it handed over; the link, in turns of
+the loop, pops and counts what it has written. Each field has one side that writes it. Nothing is ever taken
+by copy-then-clear: that loses what arrives in between.
 
-A lane that has ended takes no more from the I/O thread. What the trio thread appended meanwhile is
-lost with the link if it failed; if it was closed in peace, the trio thread moves it to a fresh lane.
+A lane that has ended takes no more from its link. What the node appended meanwhile is lost with the link if
+it failed; if it was closed in peace, the node's side moves it to a fresh lane.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
-
-import trio
 
 if TYPE_CHECKING:
     import asyncio
@@ -31,7 +29,7 @@ ROUND = 64
 
 
 class Lane:
-    """See the module's text. Fields are marked with the thread that writes them."""
+    """See the module's text. Fields are marked with the side that writes them."""
 
     __slots__ = (
         "abandoned",
@@ -56,32 +54,32 @@ class Lane:
     )
 
     def __init__(self, peer: Peer) -> None:
-        self.peer = peer  # hearsay until the link opens; then I/O sets what was proved
+        self.peer = peer  # hearsay until the link opens; then it sets what was proved
         self.control: deque[bytes] = deque()
         self.data: deque[bytes] = deque()
-        self.control_handed = 0  # trio
-        self.control_written = 0  # I/O
-        self.data_handed = 0  # trio
-        self.data_written = 0  # I/O
-        self.scheduled = False  # set by trio when in the outbox, cleared by I/O before it looks
-        self.watched = False  # set by trio, cleared by I/O
-        self.probes = 0  # trio: how many were asked for
-        self.probed = 0  # I/O: how many were sent
-        self.kill = ""  # trio: give the link up, for this reason
-        self.abandoned = False  # trio: its items have moved to the lane that was opened
-        self.malformed = 0  # trio
-        self.ended = False  # I/O
-        self.gone = False  # I/O: nobody, or somebody else, listens at the address
-        self.dialled = False  # I/O
-        self.link: Link | None = None  # I/O
-        self.dial: asyncio.Task[None] | None = None  # I/O
+        self.control_handed = 0  # node
+        self.control_written = 0  # link
+        self.data_handed = 0  # node
+        self.data_written = 0  # link
+        self.scheduled = False  # set by the node when in the outbox, cleared before it is looked at
+        self.watched = False  # set by the node, cleared by the link
+        self.probes = 0  # node: how many were asked for
+        self.probed = 0  # link: how many were sent
+        self.kill = ""  # node: give the link up, for this reason
+        self.abandoned = False  # node: its items have moved to the lane that was opened
+        self.malformed = 0  # node
+        self.ended = False  # link
+        self.gone = False  # link: nobody, or somebody else, listens at the address
+        self.dialled = False  # link
+        self.link: Link | None = None  # link
+        self.dial: asyncio.Task[None] | None = None  # link
 
     @property
     def backlog(self) -> int:
         return self.data_handed - self.data_written
 
     def move_to(self, other: Lane) -> None:
-        """On the trio thread: what is still waiting goes on in another lane."""
+        """What is still waiting goes on in another lane."""
         other.control_handed += _move(self.control, other.control)
         other.data_handed += _move(self.data, other.data)
         other.watched |= self.watched
@@ -98,43 +96,31 @@ def _move(source: deque[bytes], target: deque[bytes]) -> int:
 
 
 class Mailbox:
-    """Calls from the I/O thread (or from inside a call of the node) to the trio thread, in order.
+    """Calls from the links (or from inside a call of the node) to the node, in order, in a turn of their own.
 
-    Trio is woken once per burst. An exception in a call is logged and reported, never passed on: it
-    would end the whole trio run.
+    An exception in a call is logged and reported, never passed on: it would end the whole trio run.
     """
 
-    def __init__(self, token: trio.lowlevel.TrioToken, broken: Callable[[], None]) -> None:
-        self._token = token
+    def __init__(self, posted: Callable[[], None], broken: Callable[[], None]) -> None:
+        self._posted = posted
         self._broken = broken
         self._items: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
-        self._scheduled = False
         self.closed = False
 
     def post(self, function: Callable[..., None], *arguments: Any) -> None:
-        """From any thread."""
+        """For the next turn."""
         self._items.append((function, arguments))
-        self._schedule()
+        self._posted()
 
-    def _schedule(self) -> None:
-        if not self._scheduled:
-            self._scheduled = True
-            try:
-                self._token.run_sync_soon(self.take)
-            except trio.RunFinishedError:
-                self.closed = True
-
-    def take(self) -> None:
-        """On the trio thread: perform what has been posted, some of it at a time."""
-        self._scheduled = False  # first: what is posted from here on schedules again
+    def take(self) -> bool:
+        """Perform what has been posted, some of it at a time; whether there is more."""
         for _ in range(ROUND):
             if not self._items or self.closed:
-                return
+                return False
             function, arguments = self._items.popleft()
             try:
                 function(*arguments)
             except Exception:  # whatever the node did, the other links and the trio run go on
                 log.exception("a node's inbox raised; the event is lost")
                 self._broken()
-        if self._items:
-            self._schedule()
+        return bool(self._items)

@@ -1,4 +1,4 @@
-"""One link on the I/O thread: two streams, and a reader and a writer for each.
+"""One link: two streams, and a reader and a writer for each.
 
 A writer sends whatever is waiting when it is free, as one frame: an idle link writes at once, a loaded
 one grows its frames up to ``frame_size``. gRPC allows one write at a time, and its completion is the
@@ -114,7 +114,7 @@ class Writer:
                         await write(final)
                     await self._stream.half_close()
                     return
-                self._idle = self._link.engine.loop.create_future()
+                self._idle = asyncio.Future(loop=self._link.engine.loop)
                 await self._idle
             frame, size = self._next_frame()
             await write(frame)
@@ -218,10 +218,9 @@ class Link:
         while lane.probed < lane.probes:
             lane.probed += 1
             self.ping(lambda seconds, ahead: self.engine.measured(lane, seconds, ahead))
-        if self._control is not None:
-            self._control.kick()
-        if self._data is not None:
-            self._data.kick()
+        for writer in (self._control, self._data):
+            if writer is not None:
+                writer.kick()
         if lane.watched and lane.backlog == 0:
             self.engine.drained(lane)
 
@@ -266,7 +265,7 @@ class Link:
     # --- Control ------------------------------------------------------------------------------
 
     def ping(self, answered: Callable[[float, int | None], None]) -> None:
-        """Measure the round trip between the two I/O threads, and by how many nanoseconds the other wall
+        """Measure the round trip between the two loops, and by how many nanoseconds the other wall
         clock is ahead, if it is told."""
         self._serial += 1
         started, wall = self.engine.loop.time(), time.time_ns()
@@ -322,7 +321,8 @@ class Link:
                 answered(self.engine.loop.time(), clock)
         if frame.envelopes:
             self.last_used = self.engine.loop.time()
-            await self.engine.received_control(self.lane, frame.envelopes, size)
+            if not self.engine.received_control(self.lane, frame.envelopes, size):
+                await self.engine.wait_room()
         if frame.goodbye is not None:
             if frame.goodbye.refused:
                 self.fail(f"the other side gave up the link: {frame.goodbye.reason}")
@@ -351,7 +351,8 @@ class Link:
             if frame is None:
                 break
             self.last_used = self.engine.loop.time()
-            await self.engine.received_data(self.lane, frame)
+            if not self.engine.received_data(self.lane, frame):
+                await self.engine.wait_room()
         if not self._goodbye_heard.is_set():
             # The end of this stream may overtake the goodbye on the other.
             await asyncio.wait_for(self._goodbye_heard.wait(), GOODBYE_WAIT)

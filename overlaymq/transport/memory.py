@@ -236,6 +236,9 @@ class MemoryTransport(Transport):
         side.backlog += size
         self._post(side, lambda: self._deliver(side, batch, size), bulk=True)
 
+    def flush(self) -> None:
+        """See Transport. What is sent here is on its way at once."""
+
     def backlog(self, peer: Peer) -> int:
         """See Transport."""
         side = self._sides.get(peer.id)

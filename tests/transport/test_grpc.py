@@ -20,7 +20,7 @@ from overlaymq.config import LinkConfig
 from overlaymq.errors import ConfigError, ForkedProcess, LinkRefused
 from overlaymq.identity import Identity
 from overlaymq.messages import Peer, Ping
-from overlaymq.transport import _io_thread, grpc_options
+from overlaymq.transport import _io_loop, grpc_options
 from overlaymq.transport.conformance_bench import Endpoint
 from overlaymq.transport.grpc import GrpcTransport
 
@@ -59,23 +59,30 @@ async def running(*nodes: Endpoint) -> AsyncIterator[None]:
     assert not [breach for node in nodes for breach in node.inbox.breaches]
 
 
-def io_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "overlaymq-io"]
+# --- The loop, and processes --------------------------------------------------------------------
 
 
-# --- Threads and processes ----------------------------------------------------------------------
-
-
-async def test_nodes_share_one_thread_that_ends_with_the_last() -> None:
+async def test_nodes_share_one_loop_that_ends_with_the_last() -> None:
     for _ in range(2):  # and can be started again
         a, b = made(), made()
         async with running(a, b):
             await a.transport.connect(b.peer.address)
-            assert len(io_threads()) == 1
+            loop = _io_loop.current()
+            assert loop is not None
             await b.aclose()
             b.inbox.finished = False
-            assert len(io_threads()) == 1
-        assert not io_threads()
+            assert _io_loop.current() is loop
+            assert not loop.is_closed()
+        assert _io_loop.current() is None
+        assert loop.is_closed()
+
+
+async def test_a_node_has_no_thread_of_python_s_own_beside_grpc_s() -> None:
+    a, b = made(), made()
+    async with running(a, b):
+        await a.transport.connect(b.peer.address)
+        names = {thread.name for thread in threading.enumerate()}
+        assert not [name for name in names if "overlaymq" in name]
 
 
 async def test_a_forked_child_is_told_to_make_its_own_node() -> None:
@@ -134,7 +141,7 @@ async def test_a_killed_process_is_noticed_at_once_and_without_noise(
         nursery.cancel_scope.cancel()
 
 
-async def test_the_io_thread_is_not_starved_by_a_busy_application() -> None:
+async def test_a_busy_application_does_not_starve_the_loop() -> None:
     a, b = made(), made()
     async with running(a, b), trio.open_nursery() as nursery:
         await a.transport.connect(b.peer.address)
@@ -151,14 +158,6 @@ async def test_the_io_thread_is_not_starved_by_a_busy_application() -> None:
             a.ping(b, number)
             await b.inbox.until(lambda: len(b.inbox.numbers(a.id)) > number)  # noqa: B023
         nursery.cancel_scope.cancel()
-
-
-async def test_the_instrument_goes_with_the_last_node() -> None:
-    a = made()
-    async with running(a):
-        instrument = _io_thread._instrument.get()
-        assert instrument is not None
-    assert _io_thread._instrument.get() is None
 
 
 # --- Addresses ------------------------------------------------------------------------------------
@@ -280,7 +279,7 @@ async def test_a_stuck_node_stops_its_senders_and_loses_nothing() -> None:
         held: list[tuple[Any, bytes]] = []
         b.transport._on_data = lambda lane, frame: held.append((lane, frame))  # type: ignore[attr-defined]
         a.batches(b, 300, 100_000)  # more than gRPC's own windows hold
-        while not engine.paused:  # noqa: ASYNC110 - it is another thread that pauses
+        while not engine.paused:  # noqa: ASYNC110 - the engine tells nobody but the node
             await trio.sleep(0.01)
         a.call("probe", b.peer)  # control is read all the same
         await a.inbox.until(lambda: a.inbox.count("measured") == 1)

@@ -23,7 +23,7 @@ from overlaymq.config import LinkConfig
 from overlaymq.identity import Identity
 from overlaymq.ids import Id
 from overlaymq.messages import Batch, Peer, Ping, Routed
-from overlaymq.transport import _io_thread, codec, handshake
+from overlaymq.transport import _io_loop, codec, handshake
 from overlaymq.transport.conformance_bench import Endpoint
 from overlaymq.transport.grpc import GrpcTransport
 from overlaymq.transport.grpc_dialer import CONTROL, DATA
@@ -39,7 +39,7 @@ Metadata = tuple[tuple[str, str | bytes], ...]
 
 
 class Attacker:
-    """A raw client, on the I/O thread."""
+    """A raw client, on the loop."""
 
     def __init__(self, target: Peer, seed: int = 1) -> None:
         self.target = target
@@ -139,39 +139,39 @@ async def siege(**config: Any) -> AsyncIterator[tuple[Endpoint, Endpoint, Attack
         for _ in range(2)
     ]
     victim, friend = nodes
-    thread = _io_thread.acquire()
+    loop = _io_loop.acquire()
 
     async def make() -> Attacker:
         return Attacker(victim.peer)
 
-    attacker = await thread.perform(make())
+    attacker = await loop.perform(make())
     try:
         with trio.fail_after(50):
             await friend.transport.connect(victim.peer.address)
             yield victim, friend, attacker
     finally:
         with trio.CancelScope(shield=True):
-            await thread.perform(attacker.channel.close())
+            await loop.perform(attacker.channel.close())
             for node in nodes:
                 await node.aclose()
-            await _io_thread.release(thread)
+            await _io_loop.release(loop)
     assert not [breach for node in nodes for breach in node.inbox.breaches]
 
 
 async def on_io(work: Awaitable[Any]) -> Any:
-    thread = _io_thread.acquire()
+    loop = _io_loop.acquire()
     try:
 
         async def run() -> Any:
             return await work
 
-        return await thread.perform(run())
+        return await loop.perform(run())
     finally:
-        await _io_thread.release(thread)
+        await _io_loop.release(loop)
 
 
 async def many(count: int, attack: Callable[[int], Awaitable[Any]]) -> None:
-    """On the I/O thread: ``count`` attacks, some at once."""
+    """On the loop: ``count`` attacks, some at once."""
     numbers = iter(range(count))
 
     async def worker() -> None:
@@ -342,7 +342,7 @@ TOTAL = sum(SHARE.values()) + 2 * PER_LINK * LINKS
 
 
 async def _storm(attacker: Attacker, part: float) -> int:
-    """On the I/O thread: a part of everything above; how many inputs that were."""
+    """On the loop: a part of everything above; how many inputs that were."""
     counts = {kind: int(share * part) for kind, share in SHARE.items()}
     links = int(LINKS * part)
     right = handshake.opening_metadata(attacker.opening())
