@@ -245,6 +245,9 @@ class SvConfig(Part, frozen=True):
     most `delivery.window` bytes."""
     max_links: Count = 10_000
     """Links of one topic that lead through a node: a guess."""
+    max_children: Annotated[int, msgspec.Meta(ge=0)] = 32
+    """Children of a node in one topic before it hands joins down to them (not in the SV paper, which expects
+    O(log N) of them and leaves more to a rebalancing that it has not built; a guess); 0: no bound."""
 
 
 class ScampConfig(Part, frozen=True):
