@@ -13,6 +13,7 @@ from overlaymq.config import SvConfig
 from overlaymq.core.dissemination.conformance_bench import TOPIC, Bench, heard
 from overlaymq.core.dissemination.sv import Sv
 from overlaymq.core.dissemination.sv.order import Order
+from overlaymq.core.dissemination.sv.search import ASKED
 from overlaymq.events import CreateGroup, Dropped, Members, ParentLost, Ready, Sent
 from overlaymq.ids import Id
 from overlaymq.messages import Batch, Beat, Handover, RootIs, SvCandidate, SvJoin, SvSize, TreeJoin
@@ -363,7 +364,7 @@ def narrow(routes: str, children: int, seed: int = 0) -> Map:
     return bench
 
 
-def test_a_full_root_asks_all_its_children_about_a_join() -> None:
+def test_a_full_root_asks_those_that_it_feeds_about_a_join() -> None:
     """Ours: `sv.max_children`; the way to who answers first, and so the failure group, leads through R."""
     winners = set()
     for seed in range(20):
@@ -376,6 +377,20 @@ def test_a_full_root_asks_all_its_children_about_a_join() -> None:
         winners.add(winner)
         assert bench.group_of("S3") == {"S3", "N1", "R", winner}
     assert winners == {"S1", "S2"}
+
+
+def test_a_full_root_with_many_children_asks_some() -> None:
+    """Ours: one join does not cost as many messages as there are children."""
+    names = [f"S{number}" for number in range(9)]
+    asked = set()
+    for seed in range(20):
+        bench = narrow(" ".join(f"{name}>R" for name in names), 8, seed)
+        bench.join(*names[:8])
+        bench.joins.clear()
+        bench.join(names[8])
+        assert len(bench.sent_to("R")) == ASKED
+        asked |= bench.sent_to("R")
+    assert asked == set(names[:8])
 
 
 def test_who_is_full_and_is_probed_asks_one_child() -> None:
@@ -397,7 +412,7 @@ def crowd(size: int, children: int) -> Map:
     bench = narrow(" ".join(f"{name}>R" for name in names), children)
     for name in names:
         bench.subscribe(bench.seat(name))
-    for _ in range(100):
+    for _ in range(40):
         bench.wait(0.05)
         assert all(len(bench.sv(name).children) <= children for name in [*names, "R"])
     sent = bench.publish(bench.seat("R"))
@@ -407,8 +422,9 @@ def crowd(size: int, children: int) -> Map:
 
 
 def test_a_crowd_does_not_overrun_the_bound() -> None:
-    """Ours: whoever takes an offer that others were quicker to take tries again."""
-    crowd(30, 2)
+    """Ours: whoever takes an offer that others were quicker to take tries again, and soon."""
+    bench = crowd(30, 2)
+    assert {ask.tries for _, _, ask in bench.joins} > {0}
 
 
 def test_places_that_are_promised_count() -> None:

@@ -32,6 +32,10 @@ WAIT_ONCE = 1
 GO_UP = 2
 """A joiner that has tried so often in vain is sent up instead of down: a guess."""
 
+ASKED = 4
+"""Of those whom a full node feeds, so many at random are asked about a join: a guess. If all were asked, a
+join would cost as many messages, and the nearest would be the first to answer each join of a crowd."""
+
 
 class Searching(SvPlace):
     """Where joins pass."""
@@ -162,12 +166,13 @@ class Searching(SvPlace):
         return len(fed) >= self._room and all(peer.id != joiner.id for peer in fed)
 
     def _hand_down(self, ask: SvJoin, rising: bool, now: float) -> Effects:
-        """One of those that are fed from here must find room: all are asked about a join, and one about a
-        probe, as RPF children are (SV 3.1.2)."""
+        """One of those that are fed from here must find room. Several are asked about a join, and one about a
+        probe, much as RPF children are (SV 3.1.2)."""
         fed = self._not_on(ask, self._fed_soon)
         if not fed:
             return [Notify(Dropped("too many children"))]
-        return self._pass_to(fed if rising else [self.around.random.choice(fed)], ask, rising, now)
+        asked = self.around.random.sample(fed, min(ASKED if rising else 1, len(fed)))
+        return self._pass_to(asked, ask, rising, now)
 
     def _pass_to(self, peers: list[Peer], ask: SvJoin, rising: bool, now: float) -> Effects:
         """Let these answer; the way leads through this node."""
