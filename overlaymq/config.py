@@ -239,7 +239,8 @@ class SvConfig(Part, frozen=True):
     tentative: Seconds = 10.0
     """What a join leaves on its way is forgotten after this, unless a link comes of it (protocols.md 4.2)."""
     retry_max: Seconds = 16.0
-    """A join is tried again after `rendezvous.answer_timeout`, then twice that, up to this: a guess."""
+    """A join is tried again after `rendezvous.answer_timeout`, then twice that, up to this: a guess. If it
+    was answered and refused then, after an eighth of that."""
     recall: Seconds = 10.0
     """How long a publisher can send again what a former root refused: a guess, far above a round trip. At
     most `delivery.window` bytes."""
