@@ -116,21 +116,21 @@ DIFFERENCES: dict[str, str] = {
         "is recalled."
     ),
     "SV-7": (
-        "Reproduced, with 3.9 at 4,096 subscribers where 3.5 is published. Those of `sv-pace` and "
-        "`sv-proximity` that are stored, and of `sv-flash-crowd`, are still on tables of base 16. It "
-        "depends on the pace at which nodes "
-        "subscribe, which the paper does not state; ours do within five seconds, as its crowds are served "
-        "in five. Single trees differ: in `sv-pace`, one tree of 4,096, SV takes 0.68 times as long as "
-        "RPF if all join at once (but a node then feeds 252), 1.16 within 5 seconds, 1.19 within 41 and "
-        "1.46 within 410. A first run of this experiment, with a join every 10 ms and three trees of a "
-        "size, missed the bar at 4,096 by 1.19; the five seconds were chosen after that. The tables know "
-        "no distances. That was chosen after a first small run on tables that do (1,500 nodes, one tree a "
-        "size), in which SV trees took 0.9, 1.6, 1.4 and 2.3 times as long as RPF trees for 16, 64, 256 "
-        "and 700 subscribers: on Pastry as it is used, SV is the slower one but for the smallest group. "
-        "That the paper's `R-Table` knows no distances is from memory; its RPF trees' factor of five fits "
-        "that. `sv-proximity` is that comparison at the published size. Whether the gap shrinks cannot be "
-        "read from five trees of a size: with so few, its standard error is as large as its steps. So "
-        "there are 40, 20 and 10 trees of the three smallest sizes, and the errors are rows."
+        "Reproduced, with 4.0 at 4,096 subscribers where 3.5 is published. The stored `sv-pace` and "
+        "`sv-proximity` are without a bound on children (SV-18). It depends on the pace at which nodes "
+        "subscribe, which the paper does not state; ours do within five seconds, as its crowds are served in "
+        "five. Single trees differ: in `sv-pace`, one tree of 4,096, SV takes 0.66 times as long as RPF if "
+        "all join at once, 0.83 within 5 seconds, 1.08 within 41 and 0.97 within 410; on tables of base 16, "
+        "0.68 (but a node then fed 252), 1.16, 1.19 and 1.46. A first run of this experiment, with a join "
+        "every 10 ms and three trees of a size, missed the bar at 4,096 by 1.19; the five seconds were "
+        "chosen after that. The tables know no distances. That was chosen after a first small run on tables "
+        "that do (1,500 nodes, one tree a size), in which SV trees took 0.9, 1.6, 1.4 and 2.3 times as long "
+        "as RPF trees for 16, 64, 256 and 700 subscribers: on Pastry as it is used, SV is the slower one but "
+        "for the smallest group. That the paper's `R-Table` knows no distances is from memory; its RPF "
+        "trees' factor of five fits that. `sv-proximity` is that comparison at the published size. Whether "
+        "the gap shrinks cannot be read from five trees of a size: with so few, its standard error is as "
+        "large as its steps. So there are 40, 20 and 10 trees of the three smallest sizes, and the errors "
+        "are rows."
     ),
     "SV-8": (
         "Missed for 16 subscribers, 2 against 1. At other sizes SV's is at most RPF's. Judged is the "
@@ -158,15 +158,35 @@ DIFFERENCES: dict[str, str] = {
         "directions; the mean stress of the two trees hardly differs."
     ),
     "SV-18": (
-        "The mean grows as it should; the largest number grows 2.40 times, and 2.25 are allowed. On tables "
-        "of base 16 (an earlier run, of earlier code) it was 1.98, as nodes had more children at 256. Five "
-        "trees of 4,096. Not examined."
+        "Within its range since nobody feeds more than 32 (`sv.max_children`): the largest number grows 1.22 "
+        "times from 256 to 4,096 subscribers, the mean 1.12 times. By the paper's rules alone, which have no "
+        "bound, it was a miss: the largest number grew 2.40 times (26.8 to 64.2), where 2.25 are allowed; "
+        "the mean grew as it does now. The bound was built after that miss was known, and with it the "
+        "largest number says how many find a full node rather than how it would grow; a flat bound cannot "
+        "grow. 32 is a guess, half of what Scribe's paper allows a node over all its topics. It was not "
+        "chosen among others by these rows: 16 and 32 were compared on the network of seed 2, in one tree of "
+        "4,096 (delays of 3.41 and 3.40 times that of IP multicast, 3.74 without; full nodes still asked all "
+        "their children then), and 32 was kept because it hands down a tenth as many joins. Delays at 4,096 "
+        "differ little with it: 0.81 of RPF's, 0.80 before. On tables of base 16 (an earlier run, of earlier "
+        "code) the largest number grew 1.98 times."
     ),
     "SV-10": (
-        "The share within two seconds is reproduced; the last of all are late, after 5.3 and 6.1 seconds "
-        "instead of 5. In a crowd, who is asked waits for a parent itself, and answers when it has one; "
-        "a join that nobody has answered is sent again after about two seconds. In the stored run an "
-        "answer that came after that was thrown away. One run; the paper has five."
+        "Not all reproduced. Of 1,024, 74.0 % have content within two seconds, of 4,096 it is 96.0 %; the "
+        "last of all have it after 4.1 and 5.9 seconds instead of 5. The bound on children (SV-18) is not "
+        "the reason: the run before it, stored in the history of this repository, has 73.6 and 95.9 %, 4.5 "
+        "and 5.9 s. On tables of base 16, and with code that threw away an answer that came after a new try, "
+        "it was 93 and 95 %, 5.3 and 6.1 s. Crowds differ widely: on the network of seed 2 it is 86 to 94 % "
+        "of 1,024. In a crowd, who is asked waits for a parent itself, and answers when it has one; a join "
+        "that nobody has answered is sent again after about two seconds. One run; the paper has five."
+    ),
+    "SV-11": (
+        "The median is reproduced; the last of 4,096 come 1.44 times as late as the last of 1,024, where 1.3 "
+        "are allowed. These are two maxima of one run. Before the bound on children (SV-18) it was a miss "
+        "too, by less: 1.31. The last of 4,096 are as late as they were (5.87 s), the last of 1,024 came "
+        "sooner (4.1 s instead of 4.5). On the network of seed 2, with one crowd of each size, it is 1.25 "
+        "without the bound. An earlier form of it, in which a full node asked all its children and who was "
+        "refused waited for seconds, had 1.7 and 2.0 there, and was changed for that; this form was not "
+        "measured there. Not measured either: five runs, as in the paper."
     ),
     "SV-12": (
         "Half reproduced: 77 % of the subscribers are fed in the mean of all times, and with a half-life "
@@ -178,10 +198,11 @@ DIFFERENCES: dict[str, str] = {
         "experiment, it takes seconds."
     ),
     "SV-near": (
-        "On tables that prefer near nodes, as a live ring's do, RPF trees take 0.7 to 1.8 times as long "
-        "as IP multicast, and SV trees longer than those at every size but 16: 1.2 to 3.7 times. An SV "
-        "tree leaves out the short first hops of a route, and its links go to any subscriber that answers "
-        "first. Whoever wants speed more than politeness takes `scribe`. One tree of a size."
+        "On tables that prefer near nodes, as a live ring's do, RPF trees take 1.2 to 1.8 times as long as "
+        "IP multicast. SV trees take 1.2 to 3.1 times as long, which is more than RPF trees at every size "
+        "but 16 and 512, up to 2.7 times as much. An SV tree leaves out the short first hops of a route, and "
+        "its links go to any subscriber that answers first. Whoever wants speed more than politeness takes "
+        "`scribe`. One tree of a size."
     ),
     "SM-8": (
         "Not reproduced: the literal algorithm gives 4.59, the logarithm of 100, where the paper has 3.9. "
