@@ -239,12 +239,16 @@ class SvConfig(Part, frozen=True):
     tentative: Seconds = 10.0
     """What a join leaves on its way is forgotten after this, unless a link comes of it (protocols.md 4.2)."""
     retry_max: Seconds = 16.0
-    """A join is tried again after `rendezvous.answer_timeout`, then twice that, up to this: a guess."""
+    """A join is tried again after `rendezvous.answer_timeout`, then twice that, up to this: a guess. If it
+    was answered and refused then, after an eighth of that."""
     recall: Seconds = 10.0
     """How long a publisher can send again what a former root refused: a guess, far above a round trip. At
     most `delivery.window` bytes."""
     max_links: Count = 10_000
     """Links of one topic that lead through a node: a guess."""
+    max_children: Annotated[int, msgspec.Meta(ge=0)] = 32
+    """Children of a node in one topic before it hands joins down to them (not in the SV paper, which expects
+    O(log N) of them and leaves more to a rebalancing that it has not built; a guess); 0: no bound."""
 
 
 class ScampConfig(Part, frozen=True):

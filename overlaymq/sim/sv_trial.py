@@ -3,14 +3,16 @@
 A *trial* is a seed. A third of its 84 nodes subscribe, some volunteer, the others only route; one topic is
 `best_effort`, one is `ordered`. While they publish, nodes that feed others crash or lose their links, members
 leave and come back, volunteers stop, nodes arrive (some of them closer to a key than its root), messages are
-lost and the network parts. Then all is mended and quiet, and judged.
+lost and the network parts. Then all is mended and quiet, and judged. In every other pair of seeds a node may
+feed no more than two others in a topic (``sv.max_children``), so that many joins are handed down.
 
 After *every* event the *observer* follows the forwarding tree upwards from the node that had it, if its
-parent has changed: does the way come back? (Only the node whose event it is can have closed a loop.) Of
-*every* batch that is sent it asks whether the sender is its publisher, or was a subscriber, a volunteer or
-the root before or after that event. A former root of the `ordered` topic that hands over, or publishes again,
-what it has numbered itself finishes a root's work: that is counted apart, and not as impolite. In the end it
-asks whether every subscriber is fed again, and nobody got anything twice.
+parent has changed: does the way come back? (Only the node whose event it is can have closed a loop.) It
+counts those that the node feeds. Of *every* batch that is sent it asks whether the sender is its publisher,
+or was a subscriber, a volunteer or the root before or after that event. A former root of the `ordered` topic
+that hands over, or publishes again, what it has numbered itself finishes a root's work: that is counted
+apart, and not as impolite. In the end it asks whether every subscriber is fed again, and nobody got anything
+twice.
 
     python -m overlaymq.sim.sv_trial --seeds 1-100 [--without-beats] [--json]
 
@@ -76,6 +78,8 @@ MERGE_SECONDS = 120.0
 """How long Pastry may take to make one ring of what the faults have left."""
 SHOWN = 5
 NO_PART = ["none", "none"]
+FEW = 2
+"""Children that a node may have in every other pair of seeds."""
 
 CONFIG = Config(
     pastry=PastryConfig(heartbeat_every=2.0, lease=4.0, heal_every=5.0, leaf_set_size=8),
@@ -136,7 +140,8 @@ class Trial:
         self.faults = Faults(link_break=self.random.choice([None, 0.3]))
         self.loss = self.random.choice([0.0, 0.0, 0.01, 0.03])
         self.simulation = Simulation(seed, PlaneDelay(), self.faults)
-        sv = msgspec.structs.replace(CONFIG.sv, beats=beats)
+        bound = FEW if seed % 4 in (2, 3) else CONFIG.sv.max_children
+        sv = msgspec.structs.replace(CONFIG.sv, beats=beats, max_children=bound)
         self.whole = msgspec.structs.replace(CONFIG, sv=sv)
         self.config = CONFIG.pastry
         self.nodes: dict[Id, Node] = {}
@@ -196,6 +201,9 @@ class Trial:
             if above != self.parents.get(key):
                 self.parents[key] = above
                 self._follow(node.me.id, topic.id)
+            fed = len(self._children(node, topic))
+            if fed > self.whole.sv.max_children:
+                self.violations.append(f"{node.me.address} feeds {fed}")
 
     def _fed_by(self, id_: Id, topic: Id) -> Id | None:
         """Whose content a node takes: its parent's, or that of the candidate that it has chosen."""

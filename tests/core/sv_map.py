@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from overlaymq import ids
+from overlaymq.config import SvConfig
 from overlaymq.core.dissemination.conformance_bench import TOPIC, Bench, OnItsWay, Seat
 from overlaymq.core.dissemination.sv import Sv
 from overlaymq.events import Route
@@ -25,6 +26,7 @@ class Map(Bench):
         super().__init__(Sv, Random(seed), size=0, name="sv")
         self.next = dict(pair.split(">") for pair in routes.split())
         self.willing = willing.split()
+        self.sv_config = SvConfig()
         self.joins: list[tuple[str, str, SvJoin]] = []
         """Joins and probes: from whom, to whom."""
         for name in dict.fromkeys([*self.next, *self.next.values()]):
@@ -72,6 +74,8 @@ class Map(Bench):
         new = seat.strategy is None
         strategy = super()._strategy(seat)
         assert isinstance(strategy, Sv)
+        if new:
+            strategy.around = msgspec.structs.replace(strategy.around, sv=self.sv_config)
         if new and seat.peer.address in self.willing:
             strategy.around = msgspec.structs.replace(strategy.around, willing=True)
         return strategy

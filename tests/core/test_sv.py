@@ -9,9 +9,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from overlaymq.config import SvConfig
 from overlaymq.core.dissemination.conformance_bench import TOPIC, Bench, heard
 from overlaymq.core.dissemination.sv import Sv
 from overlaymq.core.dissemination.sv.order import Order
+from overlaymq.core.dissemination.sv.search import ASKED
 from overlaymq.events import CreateGroup, Dropped, Members, ParentLost, Ready, Sent
 from overlaymq.ids import Id
 from overlaymq.messages import Batch, Beat, Handover, RootIs, SvCandidate, SvJoin, SvSize, TreeJoin
@@ -355,12 +357,113 @@ def test_a_late_joiner_gets_the_last_messages_from_who_feeds_it() -> None:
     assert [bench.seat("S3").got[name] for name in names] == [0, 0, 1, 1]
 
 
-def test_a_node_that_feeds_enough_hands_joins_down() -> None:
-    """Ours: `rendezvous.max_members` bounds children; one of them finds room."""
-    bench = Map("S1>R S2>R S3>R")
-    bench.rendezvous = msgspec.structs.replace(bench.rendezvous, max_members=1)
+def narrow(routes: str, children: int, seed: int = 0) -> Map:
+    """A map on which nobody feeds more than so many."""
+    bench = Map(routes, seed)
+    bench.sv_config = SvConfig(max_children=children)
+    return bench
+
+
+def test_a_full_root_asks_those_that_it_feeds_about_a_join() -> None:
+    """Ours: `sv.max_children`; the way to who answers first, and so the failure group, leads through R."""
+    winners = set()
+    for seed in range(20):
+        bench = narrow("S1>R S2>R S3>N1 N1>R", 2, seed)
+        bench.join("S1", "S2")
+        bench.joins.clear()
+        bench.join("S3")
+        assert bench.sent_to("R") == {"S1", "S2"}
+        winner = bench.parent("S3")
+        winners.add(winner)
+        assert bench.group_of("S3") == {"S3", "N1", "R", winner}
+    assert winners == {"S1", "S2"}
+
+
+def test_a_full_root_with_many_children_asks_some() -> None:
+    """Ours: one join does not cost as many messages as there are children."""
+    names = [f"S{number}" for number in range(9)]
+    asked = set()
+    for seed in range(20):
+        bench = narrow(" ".join(f"{name}>R" for name in names), 8, seed)
+        bench.join(*names[:8])
+        bench.joins.clear()
+        bench.join(names[8])
+        assert len(bench.sent_to("R")) == ASKED
+        asked |= bench.sent_to("R")
+    assert asked == set(names[:8])
+
+
+def test_who_is_full_and_is_probed_asks_one_child() -> None:
+    """Ours, as RPF children do (SV 3.1.2); if all were asked, a join would go to the whole tree."""
+    for seed in range(10):
+        bench = narrow("S1>R S2>S1 S3>S1 S4>R S5>R", 2, seed)
+        bench.join("S1", "S2", "S3", "S4")
+        bench.joins.clear()
+        bench.join("S5")
+        assert bench.sent_to("R") == {"S1", "S4"}
+        assert len(bench.sent_to("S1")) == 1
+        assert bench.sent_to("S1") < {"S2", "S3"}
+        assert bench.parent("S5") in ("S2", "S3", "S4")
+
+
+def crowd(size: int, children: int) -> Map:
+    """So many join at R before anybody is fed; at no time does one feed more than it may."""
+    names = [f"S{number}" for number in range(size)]
+    bench = narrow(" ".join(f"{name}>R" for name in names), children)
+    for name in names:
+        bench.subscribe(bench.seat(name))
+    for _ in range(40):
+        bench.wait(0.05)
+        assert all(len(bench.sv(name).children) <= children for name in [*names, "R"])
+    sent = bench.publish(bench.seat("R"))
+    bench.settle()
+    assert [bench.seat(name).got[sent] for name in names] == [1] * size
+    return bench
+
+
+def test_a_crowd_does_not_overrun_the_bound() -> None:
+    """Ours: whoever takes an offer that others were quicker to take tries again, and soon."""
+    bench = crowd(30, 2)
+    assert {ask.tries for _, _, ask in bench.joins} > {0}
+
+
+def test_places_that_are_promised_count() -> None:
+    """Ours: R offers no more than it has, so of a small crowd nobody has to try again."""
+    assert {ask.tries for _, _, ask in crowd(10, 5).joins} == {0}
+
+
+def test_a_place_that_has_become_free_is_taken_again() -> None:
+    """Ours."""
+    bench = narrow("S1>R S2>R S3>R", 1)
+    bench.join("S1")
+    bench.unsubscribe(bench.seat("S1"))
+    bench.settle()
+    bench.join("S2", "S3")
+    assert (bench.parent("S2"), bench.parent("S3")) == ("R", "S2")
+
+
+def test_who_comes_back_to_a_full_root_is_not_led_below_itself() -> None:
+    """Ours, as SV Figures 7 and 8: S3 has taken the place of S1, which feeds S2. Its join is handed down, and
+    only S3 has a newer beat that does not come from S1."""
+    bench = narrow("S1>R S2>R S3>R", 1)
     bench.join("S1", "S2")
-    assert (bench.parent("S1"), bench.parent("S2")) == ("R", "S1")
+    bench.routing = False
+    bench._fail_group(bench.sv("S1").link or Id(0))
+    bench.settle()
+    bench.routing = True
+    bench.join("S3")
+    bench.wait(20)
+    above = {name: bench.parent(name) for name in ("S1", "S2", "S3")}
+    assert above == {"S3": "R", "S1": "S3", "S2": "S1"}
+
+
+def test_without_a_bound_of_its_own_the_general_one_counts() -> None:
+    """Reference: `rendezvous.max_members`, which bounds every table of members."""
+    for children, bound in ((0, 2), (3, 2), (1, 1)):
+        bench = narrow("S1>R S2>R S3>R", children)
+        bench.rendezvous = msgspec.structs.replace(bench.rendezvous, max_members=2)
+        bench.join("S1", "S2", "S3")
+        assert len(bench.sv("R").children) == bound
 
 
 def test_an_answer_to_the_try_before_is_taken() -> None:

@@ -26,6 +26,15 @@ probes only. The *forwarding tree* carries content. Its nodes are the root, the 
   need not wait. But who was fed by it may believe so a little longer than itself: for a while it stays wary.
   Others ask for a beat (``SvWant``), which goes up to the root. *Does the case occur?* In the simulator, with
   the paper's order alone (``sv_trial --without-beats``), 18 of 30 seeds have loops; with beats, none has.
+- *Nobody feeds too many* (ours). Who feeds as many as it may (``sv.max_children``) hands a join down the
+  forwarding tree as the paper hands one down the RPF tree: the join goes to some of those that it feeds, a
+  probe to one; who has room is a candidate, and the first one wins. The way leads through the full node, so
+  it is in the failure group. A place that was offered to a join counts as taken until the offer expires; who
+  has only such a place may be asked too, and keeps the join until it is fed itself. Offers to probes do not
+  count, as most come to nothing; if more are taken than there is room for, the groups of the last ones fail,
+  and these try again soon. So the bound holds at any time, in crowds too. Loops are excluded by beats alone,
+  as above: who was handed a join is asked for a newer beat like any other. The paper has no bound. It
+  expects O(log N) children, log^2 N at worst, and names rebalancing as a remedy that it has not built (3.3).
 - *Nobody offers what it has not.* A subscriber that has no parent keeps joins and probes that come by until
   it has one. So two that look for a parent at the same time never take each other.
 
@@ -40,9 +49,9 @@ root's work.
 and beat, ``search`` its part in the joins of others, ``joining`` its own joins, ``polite`` its publications.
 
 Deviations: a node sends a join up, though it has sent one already, if there is no branch below that it could
-ask, or if the joiner has tried in vain before (the paper does not say what happens then). A node that feeds
-as many as it may hands a join to one of those. A child of the down part of a way counts as an RPF child as
-long as the link lives. Branches whose own join is under way are asked too: they answer once they are in.
+ask, or if the joiner has tried in vain before (the paper does not say what happens then). A child of the down
+part of a way counts as an RPF child as long as the link lives. Branches whose own join is under way are asked
+too: they answer once they are in.
 """
 
 from overlaymq.core.dissemination.sv.strategy import Sv

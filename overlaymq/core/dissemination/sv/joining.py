@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 LATEST = 8
 """Doublings of the wait that are counted."""
+HASTE = 0.125
+"""Who was refused need not wait for an answer. In a crowd the place was taken, and there is another: the
+first new try comes after this share of the usual wait, a guess."""
 
 
 class Attempt:
@@ -58,7 +61,8 @@ class Joining(Searching):
         self._earlier: Id | None = None
         """The link of the try before, of which nothing has come yet."""
         self._round = 0
-        self._tries = 0
+        self._tries = self._refusals = 0
+        """In vain, and of these, how many candidates have refused the link."""
         self._fed_before: Peer | None = None
         """Who fed this node until it lost its parent."""
 
@@ -92,12 +96,12 @@ class Joining(Searching):
         )
         ask = SvJoin(join, link, (me,), self._beat, self._tries)
         way = Route(self.descriptor.key, ask) if root is None else Send(root, ask)
-        return [way, self._again_after(self._patience())]
+        return [way, self._again_after(self._patience(self._tries))]
 
-    def _patience(self) -> float:
+    def _patience(self, tries: int) -> float:
         """Longer and longer, and not in step with others."""
         first = self.around.rendezvous.answer_timeout
-        wait = min(first * 2.0 ** min(self._tries, LATEST), self.around.sv.retry_max)
+        wait = min(first * 2.0 ** min(tries, LATEST), self.around.sv.retry_max)
         return wait * (0.75 + self.around.random.random() / 2)
 
     def _again_after(self, seconds: float) -> SetTimer:
@@ -141,7 +145,8 @@ class Joining(Searching):
             return [SignalGroup(group)]
         self._parent, self._link, self._fed_before = attempt.source, group, None
         self._own_above = attempt.above
-        self._beat, self._rooted, self._tries = attempt.beat, True, 0
+        self._beat, self._rooted = attempt.beat, True
+        self._tries = self._refusals = 0
         self._wants = None
         self._parent_heard = self._refreshed_at = now
         self._told_size, self._told_at = attempt.size, float("-inf")
@@ -160,10 +165,11 @@ class Joining(Searching):
         """A link is gone, or was never made."""
         if self._attempt is not None and self._attempt.link == group:
             self._attempt = self._earlier = None
-            wait = self._patience()
+            wait = self._patience(self._refusals) * HASTE
+            self._refusals += 1
             self._tries += 1
             self._round += 1
-            return [self._again_after(wait / 2)]
+            return [self._again_after(wait)]
         if group == self._link:
             return self._lost_parent(now)
         return self._link_failed(group, now)
@@ -188,7 +194,8 @@ class Joining(Searching):
     def _stop_joining(self) -> Effects:
         """An attempt whose group may come to exist is given up as a group."""
         attempt, self._attempt = self._attempt, None
-        self._earlier, self._tries = None, 0
+        self._earlier = None
+        self._tries = self._refusals = 0
         if attempt is None or attempt.source is None:
             return []
         return [SignalGroup(attempt.link)]

@@ -82,6 +82,16 @@ class Links:
         """The links in which this node has that part."""
         return [id_ for id_, link in self._links.items() if link.part is part]
 
+    def promised(self) -> list[Peer]:
+        """The joiners whose join came up to here, was answered, and has not become a link yet. Offers to
+        probes are not among them: of the several that a probe brings, one is taken."""
+        promises = {
+            link.ask.join.child.id: link.ask.join.child
+            for link in self._links.values()
+            if link.part is Part.FEEDS and link.rising and not link.settled
+        }
+        return list(promises.values())
+
     @property
     def sent_up(self) -> Id | None:
         """The first join that was sent up, and is not known to have come to nothing."""

@@ -32,6 +32,10 @@ WAIT_ONCE = 1
 GO_UP = 2
 """A joiner that has tried so often in vain is sent up instead of down: a guess."""
 
+ASKED = 4
+"""Of those whom a full node feeds, so many at random are asked about a join: a guess. If all were asked, a
+join would cost as many messages, and the nearest would be the first to answer each join of a crowd."""
+
 
 class Searching(SvPlace):
     """Where joins pass."""
@@ -84,7 +88,7 @@ class Searching(SvPlace):
         below = self._not_on(ask, self._links.branches)
         if not below:
             return [Notify(Dropped("probe that leads nowhere"))]
-        return self._pass_to(self.around.random.choice(below), ask, False, now)
+        return self._pass_to([self.around.random.choice(below)], ask, False, now)
 
     def _holds_in_vain(self, ask: SvJoin) -> bool:
         """Whether a join has waited here before, or would for ever: this node may be below the joiner."""
@@ -125,8 +129,7 @@ class Searching(SvPlace):
         """Be a candidate, now or when it is possible."""
         if self._is_impossible(ask.beat):
             return [Notify(Dropped("impossible beat"))]
-        child = ask.join.child.id
-        if child not in self._children and len(self._children) >= self._room:
+        if self._is_full_for(ask.join.child):
             return self._hand_down(ask, rising, now)
         if self._acts_as_root and not self._newer_than(ask.beat):
             self._next_beat(ask.beat)
@@ -144,23 +147,38 @@ class Searching(SvPlace):
             return effects + self._want(ask.beat, now)
         return effects + self._join(now)
 
+    # --- who feeds as many as it may ---
+
     @property
     def _room(self) -> int:
-        return self.around.rendezvous.max_members
+        bound = self.around.sv.max_children or self.around.rendezvous.max_members
+        return min(bound, self.around.rendezvous.max_members)
+
+    @property
+    def _fed_soon(self) -> tuple[Peer, ...]:
+        """The children, and those to whom a place is promised: in a crowd these come long before those."""
+        promised = [peer for peer in self._links.promised() if peer.id not in self._children]
+        return (*self.children, *promised)
+
+    def _is_full_for(self, joiner: Peer) -> bool:
+        """Whether there is no place for this one."""
+        fed = self._fed_soon
+        return len(fed) >= self._room and all(peer.id != joiner.id for peer in fed)
 
     def _hand_down(self, ask: SvJoin, rising: bool, now: float) -> Effects:
-        """Too many are fed from here: one of them must find room."""
-        full: Effects = [Notify(Dropped("too many children"))]
-        fed = self._not_on(ask, self.children)
+        """One of those that are fed from here must find room. Several are asked about a join, and one about a
+        probe, much as RPF children are (SV 3.1.2)."""
+        fed = self._not_on(ask, self._fed_soon)
         if not fed:
-            return full
-        return [*full, *self._pass_to(self.around.random.choice(fed), ask, rising, now)]
+            return [Notify(Dropped("too many children"))]
+        asked = self.around.random.sample(fed, min(ASKED if rising else 1, len(fed)))
+        return self._pass_to(asked, ask, rising, now)
 
-    def _pass_to(self, peer: Peer, ask: SvJoin, rising: bool, now: float) -> Effects:
-        """Let that one answer; the way leads through this node."""
-        link = Link(Part.DOWN, ask, self._until(now), (peer,), rising)
+    def _pass_to(self, peers: list[Peer], ask: SvJoin, rising: bool, now: float) -> Effects:
+        """Let these answer; the way leads through this node."""
+        link = Link(Part.DOWN, ask, self._until(now), tuple(peers), rising)
         onward = msgspec.structs.replace(ask, path=(*ask.path, self.around.me))
-        return [*self._remember(link, now), Send(peer, onward)]
+        return [*self._remember(link, now), *[Send(peer, onward) for peer in peers]]
 
     def _answer_held(self, now: float) -> Effects:
         if not self._held or not self._connected:
@@ -188,7 +206,7 @@ class Searching(SvPlace):
             return False, [Notify(Dropped("group of an unknown link"))]
         after = self._after(creator, members)
         if link.part is Part.FEEDS:
-            if after is not None or not self._answers or len(self._children) >= self._room:
+            if after is not None or not self._answers or self._is_full_for(creator):
                 return False, []
             self._links.settle(group, None)
             return True, self._feed(group, link, now)

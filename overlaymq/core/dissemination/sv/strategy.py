@@ -197,7 +197,7 @@ class Sv(Polite):
         if not isinstance(message, SvJoin) or not self._remains or self._root is None:
             return []  # it will go at once: a joiner tries again then
         refused = self._refusal(message)
-        return self._pass_to(self._root, message, True, now) if refused is None else refused
+        return self._pass_to([self._root], message, True, now) if refused is None else refused
 
     # --- batches ---
 
