@@ -49,6 +49,8 @@ log = logging.getLogger("overlaymq.transport")
 LOOK_EVERY = 0.001
 """How often a busy trio run looks whether gRPC has something before its tasks run: a guess. A quiet one looks
 after each wait."""
+POLL = 0.05
+"""How often who waits for the loop looks whether it is still served: a guess."""
 BYTES = 4096
 
 
@@ -122,7 +124,13 @@ class IoLoop:
                 tell(done.set)
 
         self.spawn(perform())
-        await done.wait()
+        while not outcome or not done.is_set():
+            with trio.move_on_after(POLL):
+                await done.wait()
+            if not done.is_set():
+                self._poll()
+                if outcome:  # nobody was left to bring the news
+                    break
         result, error = outcome[0]
         if error is not None:
             raise error
@@ -142,14 +150,23 @@ class IoLoop:
             task.cancel()
         with trio.move_on_after(1):
             while any(not task.done() for task in left):
-                self.turn()
+                self._poll()
                 await trio.sleep(0.001)
         self._closed = True
         for scope in tuple(self._scopes):
             scope.cancel()
 
+    def _poll(self) -> None:
+        """What the background tasks see to, for when they are gone: a node in an abandoned async generator is
+        closed when trio has ended them."""
+        for reader in self._readers:
+            reader.read()
+        self._ring()
+        self.turn()
+
     # --- turns ------------------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     def turn(self) -> None:
         """Run what is ready, hand over what it posted, run what that has made ready."""
         if self._turning or self._closed:
@@ -159,13 +176,15 @@ class IoLoop:
             self._run_ready()
             self._news = False
             for take in tuple(self.takers):
-                self._news |= take()
+                if take():
+                    self._news = True
             self._run_ready()
         finally:
             self._turning = False
         if self._news:
             self._call_turn()
 
+    @trio.lowlevel.enable_ki_protection  # Ctrl-C would end the task that writes
     def write(self) -> None:
         """Write what a node has just handed over. What that posts waits for a turn."""
         if not self._ready or self._turning or self._closed:
@@ -206,7 +225,9 @@ class IoLoop:
                     continue
                 try:
                     due._context.run(due._callback, *due._args)
-                except Exception as error:  # the fault of one callback is not the others'
+                except (
+                    BaseException
+                ) as error:  # it would end the run; nothing that ends it comes here
                     self.call_exception_handler({"message": f"{due!r} failed", "exception": error})
         finally:
             asyncio._set_running_loop(before)
@@ -237,11 +258,14 @@ class IoLoop:
         while True:
             with trio.CancelScope(deadline=self._next_alarm()) as self._alarm:
                 await trio.sleep_forever()
-            while self._timers and self._timers[0].when() <= self.time():
-                timer = heapq.heappop(self._timers)
-                if not timer.cancelled():
-                    self._ready.append(cast("_Due", timer))
+            self._ring()
             self.turn()
+
+    def _ring(self) -> None:
+        while self._timers and self._timers[0].when() <= self.time():
+            timer = heapq.heappop(self._timers)
+            if not timer.cancelled():
+                self._ready.append(cast("_Due", timer))
 
     def _next_alarm(self) -> float:
         while self._timers and self._timers[0].cancelled():
@@ -265,8 +289,8 @@ class IoLoop:
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         handle = self.call_soon(callback, *args, context=context)
-        if threading.get_ident() != self._thread:
-            self._call_turn()
+        if threading.get_ident() != self._thread or not self._turning:
+            self._call_turn()  # in the same thread it may be a host loop, of which trio is the guest
         return handle
 
     def call_later(
@@ -330,9 +354,12 @@ class IoLoop:
         async def look_up() -> None:
             try:
                 result = await trio.to_thread.run_sync(
-                    functools.partial(socket.getaddrinfo, host, port, **details)
+                    functools.partial(socket.getaddrinfo, host, port, **details),
+                    abandon_on_cancel=True,
                 )
-            except OSError as error:
+            except (
+                Exception
+            ) as error:  # a name that is none raises UnicodeError; it is raised again
                 if not found.done():
                     found.set_exception(error)
             else:
@@ -466,7 +493,8 @@ async def release(loop: IoLoop) -> None:
     with trio.CancelScope(shield=True):
         await loop.end()
     if found is not None and found[0] is loop:
-        trio.lowlevel.remove_instrument(found[1])
+        with contextlib.suppress(KeyError):  # trio has thrown it away
+            trio.lowlevel.remove_instrument(found[1])
 
 
 def check_process(pid: int) -> None:

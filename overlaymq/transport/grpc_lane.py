@@ -109,8 +109,9 @@ class Mailbox:
 
     def post(self, function: Callable[..., None], *arguments: Any) -> None:
         """For the next turn."""
-        self._items.append((function, arguments))
-        self._posted()
+        if not self.closed:
+            self._items.append((function, arguments))
+            self._posted()
 
     def take(self) -> bool:
         """Perform what has been posted, some of it at a time; whether there is more."""
@@ -120,7 +121,7 @@ class Mailbox:
             function, arguments = self._items.popleft()
             try:
                 function(*arguments)
-            except Exception:  # whatever the node did, the other links and the trio run go on
+            except BaseException:  # whatever the node did, the other links and the trio run go on
                 log.exception("a node's inbox raised; the event is lost")
                 self._broken()
         return bool(self._items)

@@ -6,12 +6,18 @@ import asyncio
 import logging
 import socket
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 import trio
 
+from overlaymq.config import LinkConfig
+from overlaymq.identity import Identity
 from overlaymq.transport import _io_loop
+from overlaymq.transport.conformance_bench import Recorder
+from overlaymq.transport.grpc import GrpcTransport
+from overlaymq.transport.grpc_lane import Mailbox
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -72,6 +78,55 @@ async def test_a_callback_that_raises_is_logged_and_costs_no_other_its_turn(
     with caplog.at_level(logging.ERROR, "overlaymq.transport"):
         await done.wait()
     assert "no number" in caplog.text
+
+
+async def test_nothing_that_a_callback_raises_ends_the_turns(loop: IoLoop) -> None:
+    def give_up() -> None:
+        raise asyncio.CancelledError
+
+    async def work() -> str:
+        await asyncio.sleep(0.01)
+        return "done"
+
+    loop.call(give_up)
+    assert await loop.perform(work()) == "done"
+
+
+async def test_what_one_mailbox_gives_another_is_taken(loop: IoLoop) -> None:
+    done = trio.Event()
+    two = Mailbox(loop.posted, print)
+    one = Mailbox(loop.posted, print)
+    loop.takers += [two.take, one.take]
+    one.post(two.post, done.set)
+    await done.wait()
+    loop.takers.clear()
+
+
+async def test_a_loop_in_the_same_thread_may_call(loop: IoLoop) -> None:
+    """Trio may be the guest of an asyncio loop, and gRPC calls back in whichever loop is quicker."""
+    done = trio.Event()
+    loop.call_soon_threadsafe(done.set)
+    await done.wait()
+
+
+async def test_a_node_in_an_abandoned_generator_is_closed_quickly() -> None:
+    async def nodes() -> AsyncIterator[GrpcTransport]:
+        transport = GrpcTransport(Identity.ephemeral(), LinkConfig(grace=5.0), "127.0.0.1:0")
+        await transport.start(Recorder())
+        try:
+            yield transport
+        finally:
+            with trio.CancelScope(shield=True):
+                await transport.aclose()
+
+    generator = nodes()
+
+    async def abandon() -> None:
+        await anext(generator)
+
+    started = time.monotonic()
+    await trio.to_thread.run_sync(trio.run, abandon)
+    assert time.monotonic() - started < 5
 
 
 async def test_another_thread_may_call(loop: IoLoop) -> None:
@@ -141,6 +196,8 @@ async def test_names_are_looked_up_without_stopping_the_run(loop: IoLoop) -> Non
 
     with pytest.raises(OSError, match=r".+"):
         await loop.perform(loop.getaddrinfo("no such host", 80))
+    with pytest.raises(UnicodeError):
+        await loop.perform(loop.getaddrinfo("x" * 64, 80))
 
 
 async def test_its_end_cancels_what_is_left() -> None:
