@@ -173,8 +173,8 @@ DIFFERENCES: dict[str, str] = {
     "SV-10": (
         "The shares within two seconds are reproduced, over five runs as in the paper; the last of 4,096 is "
         "late, after 5.9 seconds instead of 5. Single crowds differ widely: the first of the five networks "
-        "alone has 74 and 96 %, 4.1 and 5.9 s. In a crowd, who is asked waits for a parent itself, and answers "
-        "when it has one; a join that nobody has answered is sent again after about two seconds."
+        "alone has 74 and 96 %, 4.1 and 5.9 s. In a crowd, who is asked waits for a parent itself, and "
+        "answers when it has one; a join that nobody has answered is sent again after about two seconds."
     ),
     "SV-11": (
         "The median is reproduced (1.11, over five runs); the last of 4,096 comes 1.44 times as late as the "
