@@ -159,6 +159,17 @@ def test_a_node_that_is_not_being_confirmed_is_in_nobodys_leaf_set(message: Leaf
     assert node.pastry.leaves() == ()
 
 
+def test_two_that_start_over_do_not_pass_each_other_over() -> None:
+    """Each may have had the other's goodbye, and the one who is let in first asks the one who is not yet."""
+    ring = WatchedRing(10)
+    node = ring.join(ring.new_peer(), Peer(Id(1), "silent"))
+    member = ring.peers()[0]
+    node.pastry.handle(Received(member, Departing()), ring.simulation.now)
+    assert member.id in node.pastry.state.failed
+    node.pastry.handle(Received(member, LeafProbe()), ring.simulation.now)
+    assert member.id not in node.pastry.state.failed
+
+
 def test_a_searching_node_asks_for_nothing_that_only_a_confirmed_one_may() -> None:
     """Whatever it is used for meanwhile, and whoever dies: it sends no leaf probe before its reply."""
     ring = WatchedRing(40)
