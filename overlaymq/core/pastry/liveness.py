@@ -258,8 +258,8 @@ class Liveness:
         """Answer with what this node believes."""
         state = self._state
         if not state.joining.admitted:
-            # Whoever asks has this node in its leaf set, or would take it into it. And it lives: if it has said
-            # goodbye before, because it started over, it is not to be passed over when this node is let in.
+            # Whoever asks has this node in its leaf set, or would take it into it. And it lives: if it has
+            # said goodbye before, as it started over, it is not to be passed over when this node is let in.
             state.failed.pop(peer.id, None)
             state.send(peer, Departing())
             return
