@@ -558,10 +558,6 @@ class Node:
 
     def _resolve(self, effects: Effects, now: float) -> list[Effect]:
         done: list[Effect] = []
-        if len(effects) == 1 and type(effects[0]) is Deliver:  # most of what most nodes ever do
-            topic = self._topics.get(effects[0].batch.topic)
-            if topic is not None:
-                done, effects = topic.mode.deliver(effects[0].batch, now), []
         queue = deque(effects)
         joins: list[Route] = []
         while queue or joins or self._load.changed or self._opened:

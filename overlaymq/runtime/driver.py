@@ -244,8 +244,7 @@ class Driver:
                         self._excuse_later()
         finally:
             self._handling = False
-        if self.flow.released or self.flow.given_up:
-            self.settle()
+        self.settle()
         self.transport.flush()
 
     def set_upcalls(self, topic: Id, upcalls: Upcalls) -> None:
@@ -255,9 +254,7 @@ class Driver:
         self.node.set_upcalls(topic, upcalls, self._mishaps.on_topic(topic))
 
     def _perform(self, effects: list[Effect], transit: Transit | None, now: float) -> None:
-        for (
-            effect
-        ) in effects:  # the most frequent first; a match statement takes three times as long
+        for effect in effects:  # the most frequent first
             if isinstance(effect, Send):
                 message = effect.message
                 if isinstance(message, Batch):

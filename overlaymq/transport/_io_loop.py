@@ -124,7 +124,7 @@ class IoLoop:
                 tell(done.set)
 
         self.spawn(perform())
-        while not outcome or not done.is_set():
+        while not done.is_set():
             with trio.move_on_after(POLL):
                 await done.wait()
             if not done.is_set():
@@ -225,9 +225,7 @@ class IoLoop:
                     continue
                 try:
                     due._context.run(due._callback, *due._args)
-                except (
-                    BaseException
-                ) as error:  # it would end the run; nothing that ends it comes here
+                except BaseException as error:  # it would end the trio run
                     self.call_exception_handler({"message": f"{due!r} failed", "exception": error})
         finally:
             asyncio._set_running_loop(before)
@@ -294,13 +292,9 @@ class IoLoop:
         return handle
 
     def call_later(
-        self,
-        delay: float,
-        callback: Callable[..., object],
-        *args: Any,
-        context: Context | None = None,
+        self, delay: float, callback: Callable[..., object], *args: Any, **details: Any
     ) -> asyncio.TimerHandle:
-        return self.call_at(self.time() + delay, callback, *args, context=context)
+        return self.call_at(self.time() + delay, callback, *args, **details)
 
     def call_at(
         self,
@@ -334,9 +328,7 @@ class IoLoop:
         self._readers = (*self._readers, reader)
 
     def remove_reader(self, fd: Any) -> bool:
-        if (
-            threading.get_ident() != self._thread
-        ):  # the last gRPC object was freed in another thread
+        if threading.get_ident() != self._thread:  # where the last gRPC object was freed
             with contextlib.suppress(trio.RunFinishedError):
                 self._token.run_sync_soon(self.remove_reader, fd)
             return True
@@ -357,9 +349,7 @@ class IoLoop:
                     functools.partial(socket.getaddrinfo, host, port, **details),
                     abandon_on_cancel=True,
                 )
-            except (
-                Exception
-            ) as error:  # a name that is none raises UnicodeError; it is raised again
+            except Exception as error:  # not only OSError; it is raised again for who waits
                 if not found.done():
                     found.set_exception(error)
             else:
@@ -380,13 +370,10 @@ class IoLoop:
         error = context.get("exception")
         log.error("%s", context.get("message"), exc_info=error)
 
-    def default_exception_handler(self, context: dict[str, Any]) -> None:
-        self.call_exception_handler(context)
-
 
 class _Due(asyncio.Handle):
-    """A callback that is to run. There are two for each frame that is written, and asyncio's own takes five
-    calls to make and run."""
+    """A callback that is to run. There are two for each frame that is written, and asyncio's own takes
+    more calls to make and run."""
 
     __slots__ = ()
 

@@ -50,6 +50,20 @@ async def order_is_kept(bench: Bench) -> None:
     assert [m for _, m in b.inbox.messages if isinstance(m, Batch)][7].body == batch(7).body
 
 
+async def flushing_loses_and_repeats_nothing(bench: Bench) -> None:
+    """It may come at any time, also before there is a link, and calls nobody back from inside."""
+    a, b = await bench.node(), await bench.node()
+    a.call("flush")
+    for number in range(100):
+        a.ping(b, number)
+        a.call("send_batch", b.peer, batch(number))
+        a.call("flush")
+    await b.inbox.until(lambda: len(b.inbox.messages) == 200)
+    assert b.inbox.numbers(a.id) == list(range(100))
+    assert b.inbox.firsts(a.id) == list(range(100))
+    assert not a.inbox.breaches
+
+
 async def simultaneous_dials_end_as_one_link(bench: Bench) -> None:
     """Both dial at once: one link, one opened each, nothing lost, nothing failed."""
     for _ in range(5):
@@ -357,6 +371,7 @@ CHECKS: dict[str, Callable[[Bench], Awaitable[None]]] = {
     check.__name__: check
     for check in (
         order_is_kept,
+        flushing_loses_and_repeats_nothing,
         simultaneous_dials_end_as_one_link,
         simultaneous_connects_both_succeed,
         connect_says_who_is_there,

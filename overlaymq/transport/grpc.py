@@ -158,7 +158,7 @@ class GrpcTransport(Transport):
 
     def send_batch(self, peer: Peer, batch: Batch) -> None:
         """See Transport."""
-        lane = (not self._closed and self._lanes.get(peer.id)) or self._lane(peer)
+        lane = self._lane(peer)
         if lane is None:
             return
         part = codec.encode_batch(batch)

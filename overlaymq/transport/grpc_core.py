@@ -3,8 +3,8 @@
 Since 1.80, gRPC for Python waits for the network in the threads of an *event engine*: one finds that a
 socket is readable, another reads it and parses the frame, and only then does the thread wake that tells
 asyncio. Each wake-up costs as much as all that overlaymq does with a message. Without the engine, the thread
-that tells asyncio reads the socket itself, as it did before 1.80. On two cores with eight subscriber
-processes (benchmarks/fanout.py) a received message wakes three threads instead of six.
+that tells asyncio reads the socket itself, as it did before 1.80, and a received message wakes two threads:
+that one, and the application's.
 
 The switch is an environment variable that gRPC reads once. It is set only for the import, so that programs
 which this one starts do not inherit it. A program that has set the variable itself, or has imported gRPC

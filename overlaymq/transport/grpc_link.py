@@ -114,7 +114,7 @@ class Writer:
                         await write(final)
                     await self._stream.half_close()
                     return
-                self._idle = asyncio.Future(loop=self._link.engine.loop)
+                self._idle = self._link.engine.loop.create_future()
                 await self._idle
             frame, size = self._next_frame()
             await write(frame)
